@@ -1,0 +1,32 @@
+# ragged_library(NAME SOURCES... [PUBLIC_LINK ...] [PRIVATE_LINK ...]): one component of the library,
+# as target ragged_NAME with the alias ragged::NAME.
+function(ragged_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC_LINK;PRIVATE_LINK" ${ARGN})
+  add_library(ragged_${name} STATIC ${ARG_SOURCES})
+  add_library(ragged::${name} ALIAS ragged_${name})
+  set_target_properties(ragged_${name} PROPERTIES EXPORT_NAME ${name})
+  target_link_libraries(ragged_${name} PUBLIC ${ARG_PUBLIC_LINK} PRIVATE ${ARG_PRIVATE_LINK})
+  target_include_directories(ragged_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  # Rooms see each other's private headers ("visible.hpp", "backends/contract.hpp").
+  target_include_directories(ragged_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  ragged_compile_options(ragged_${name})
+  set_property(GLOBAL APPEND PROPERTY RAGGED_INSTALL_TARGETS ragged_${name})
+endfunction()
+
+# Language level, visibility and warnings of everything that we compile.
+function(ragged_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+      -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wcast-align -Wimplicit-fallthrough>
+    $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion>)
+  if(RAGGED_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()

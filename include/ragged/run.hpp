@@ -1,0 +1,50 @@
+#pragma once
+
+// Starts a planned kernel. Decides nothing, allocates nothing, never synchronizes a device.
+
+#include <cstddef>
+#include <functional>
+
+#include <ragged/executor.hpp>
+#include <ragged/plan.hpp>
+
+namespace ragged {
+
+// A device stream as an opaque handle (cudaStream_t); unused on the CPU.
+struct Stream {
+  void* handle = nullptr;
+};
+
+// Scratch memory of at least Plan::workspace_bytes, aligned to 64 bytes.
+struct Workspace {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+struct RunArguments {
+  TensorView q;         // [>= q extent, num_qo_heads, head_dim]
+  TensorView k;         // [>= kv extent, num_kv_heads, head_dim]; fresh keys with two sources
+  TensorView v;         // as k
+  TensorView out;       // as q; rows outside every segment stay untouched
+  LseView lse;          // [>= q extent, num_qo_heads], or null
+  TensorView prefix_k;  // two sources only: [>= prefix extent, num_kv_heads, head_dim]
+  TensorView prefix_v;  // as prefix_k
+  Workspace workspace;
+  Executor* executor = nullptr;  // CPU; null: default_executor()
+  Stream stream;
+};
+
+// Checks the tensors against the plan, then runs it. Throws invalid_argument naming the argument,
+// what the plan holds and what came (rows, heads, head_dim, dtype, last stride, device, alignment,
+// workspace). With no query rows nothing happens.
+void run(const Plan& plan, const RunArguments& arguments);
+
+// What a log callback receives before each run.
+struct RunRecord {
+  const Plan* plan = nullptr;
+  const RunArguments* arguments = nullptr;
+};
+// Sets the process-wide callback, or removes it with an empty one. Off, a run pays one load.
+void set_run_log(std::function<void(const RunRecord&)> callback);
+
+}  // namespace ragged

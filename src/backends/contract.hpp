@@ -1,0 +1,64 @@
+#pragma once
+
+// What a backend is: a name, a reason to decline, a choice of tiles, and a run. One folder each;
+// adding one touches its folder and one line of the registry.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <ragged/run.hpp>
+
+#include "visible.hpp"
+
+namespace ragged {
+
+// Totals that a choice may look at: of the layout, or of the ceilings in capacity mode.
+struct StepTotals {
+  std::int64_t num_segments = 0;
+  std::int64_t total_tokens = 0;
+  std::int64_t total_kv_tokens = 0;
+  std::int64_t max_q_length = 0;
+  std::int64_t max_kv_length = 0;
+};
+
+struct Tuning {
+  TileTable tiles;
+  std::size_t workspace_bytes = 0;  // exact, for these totals on this device
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  [[nodiscard]] virtual RaggedAttnBackend id() const noexcept = 0;
+  [[nodiscard]] std::string_view name() const noexcept { return to_string(id()); }
+
+  // Why this backend cannot serve the problem on the device, in one line that names the argument,
+  // what it serves and what came; empty if it can. Pure. Precondition: problem.validate() passed.
+  [[nodiscard]] virtual std::string declines(const Problem& problem,
+                                             const DeviceFacts& device) const = 0;
+  // Tiles and scratch. Pure. The tile table depends on the problem and the device alone; the totals
+  // bound the scratch. Precondition: declines() is empty.
+  [[nodiscard]] virtual Tuning tune(const Problem& problem, const DeviceFacts& device,
+                                    const StepTotals& totals) const = 0;
+  // What of these tensors this backend cannot take, as declines(); empty if it takes them.
+  [[nodiscard]] virtual std::string declines_tensors(const Plan& /*plan*/,
+                                                     const RunArguments& /*arguments*/) const {
+    return {};
+  }
+  // Computes the plan. Preconditions: the tensors fit the plan (run.hpp has checked them),
+  // declines_tensors() is empty, there is at least one unit. Rows outside every segment are neither
+  // read into a result nor written; segments without keys give 0 and LSE -inf. Allocates nothing.
+  virtual void run(const Plan& plan, const RunArguments& arguments) const = 0;
+};
+
+// The mask of a problem, for visible.hpp.
+inline Mask mask_of(const Problem& problem) noexcept {
+  return {problem.causal, problem.kind == AttentionKind::block_causal ? problem.block_size : 0};
+}
+
+// Every backend of this build, in AUTO's order of preference. Defined by the registry.
+std::span<const Backend* const> built_backends();
+
+}  // namespace ragged

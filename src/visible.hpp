@@ -1,0 +1,78 @@
+#pragma once
+
+// The one place where a mask is defined: every query row sees one contiguous interval of its key
+// segment. Shared by the reference, the planner's cost, the CPU kernel and the GPU kernels.
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define RAGGED_HOST_DEVICE __host__ __device__
+#else
+#define RAGGED_HOST_DEVICE
+#endif
+
+namespace ragged {
+
+// block_size > 0: block-causal (q and keys are one span). Otherwise causal or full.
+struct Mask {
+  bool causal = false;
+  std::int64_t block_size = 0;
+};
+
+// First key that query row `row` sees, within its key segment (prefix keys come first).
+RAGGED_HOST_DEVICE constexpr std::int64_t visible_begin(const Mask& /*mask*/, std::int64_t /*row*/,
+                                                        std::int64_t /*q_len*/,
+                                                        std::int64_t /*kv_len*/) {
+  return 0;
+}
+
+// One past the last key that query row `row` of [0, q_len) sees; in [0, kv_len]. Never falls as the
+// row grows.
+RAGGED_HOST_DEVICE constexpr std::int64_t visible_end(const Mask& mask, std::int64_t row,
+                                                      std::int64_t q_len, std::int64_t kv_len) {
+  std::int64_t end = kv_len;
+  if (mask.block_size > 0) {
+    // row / block_size < q_len, so the product stays below q_len + block_size <= 2^63 only when the
+    // block is no larger than the span; a larger block holds the whole span.
+    end = mask.block_size >= kv_len ? kv_len : (row / mask.block_size + 1) * mask.block_size;
+  } else if (mask.causal) {
+    end = row + kv_len - q_len + 1;
+  }
+  return end < 0 ? 0 : (end > kv_len ? kv_len : end);
+}
+
+// Sum of visible_end - visible_begin over rows [row_begin, row_end), in closed form.
+RAGGED_HOST_DEVICE constexpr double visible_scores(const Mask& mask, std::int64_t row_begin,
+                                                   std::int64_t row_end, std::int64_t q_len,
+                                                   std::int64_t kv_len) {
+  if (row_begin >= row_end) return 0.0;
+  if (mask.block_size > 0 && mask.block_size < kv_len) {
+    // prefix(n): rows [0, n) of full blocks plus the rest of one, ends cut at the span.
+    const std::int64_t b = mask.block_size;
+    double total = 0.0;
+    for (int side = 0; side < 2; ++side) {
+      const std::int64_t n = side == 0 ? row_begin : row_end;
+      const std::int64_t full = n / b;  // blocks 0..full-1 whole
+      const std::int64_t rest = n - full * b;
+      const double blocks = static_cast<double>(full);
+      // A whole block ends inside the span or at it: its end is never cut.
+      const double sum =
+          static_cast<double>(b) * static_cast<double>(b) * blocks * (blocks + 1.0) / 2.0;
+      const std::int64_t end = (full + 1) * b > kv_len ? kv_len : (full + 1) * b;
+      const double part = sum + static_cast<double>(rest) * static_cast<double>(end);
+      total += side == 0 ? -part : part;
+    }
+    return total;
+  }
+  if (mask.causal) {
+    // Rows below `first` see nothing; the rest an arithmetic series.
+    const std::int64_t first = q_len - kv_len > row_begin ? q_len - kv_len : row_begin;
+    if (first >= row_end) return 0.0;
+    const double lo = static_cast<double>(first + kv_len - q_len + 1);
+    const double hi = static_cast<double>(row_end - 1 + kv_len - q_len + 1);
+    return (lo + hi) * static_cast<double>(row_end - first) / 2.0;
+  }
+  return static_cast<double>(row_end - row_begin) * static_cast<double>(kv_len);
+}
+
+}  // namespace ragged
