@@ -119,8 +119,11 @@ void RaggedAttentionConfig::shard(int num_shards) {
     refuse("num_qo_heads = " + std::to_string(whole.num_qo_heads) + " does not divide over " +
            std::to_string(num_shards) + " shards");
   }
+  // A rank's query heads must belong to its own key heads, also where one is replicated.
   const bool replicate = num_shards >= whole.num_kv_heads;
-  if (!replicate && whole.num_kv_heads % num_shards != 0) {
+  const bool divides =
+      replicate ? num_shards % whole.num_kv_heads == 0 : whole.num_kv_heads % num_shards == 0;
+  if (!divides) {
     refuse("num_kv_heads = " + std::to_string(whole.num_kv_heads) + " does not divide over " +
            std::to_string(num_shards) + " shards");
   }
