@@ -28,5 +28,8 @@ function(ragged_compile_options target)
     $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion>)
   if(RAGGED_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
+  elseif(NOT PROJECT_IS_TOP_LEVEL)
+    # A project that embeds us may ask for stricter warnings than ours, as errors.
+    target_compile_options(${target} PRIVATE -Wno-error)
   endif()
 endfunction()
