@@ -7,12 +7,11 @@
 #include <ragged/version.hpp>
 
 int main() {
-  ragged::RaggedAttentionSpec spec{.resource_key = "vision",
-                                   .nodes = {"encoder"},
-                                   .config = {.num_qo_heads = 16,
-                                              .num_kv_heads = 16,
-                                              .head_dim = 72,
-                                              .max_segments_per_request = 4}};
+  ragged::RaggedAttentionSpec spec{
+      .resource_key = "vision",
+      .nodes = {"encoder"},
+      .config = {
+          .num_qo_heads = 16, .num_kv_heads = 16, .head_dim = 72, .max_segments_per_request = 4}};
   spec.config.validate();
   spec.config.shard(4);
   const ragged::AttentionStep step{
