@@ -1,0 +1,158 @@
+#include <ragged/run.hpp>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "backends/contract.hpp"
+
+namespace ragged {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, message);
+}
+
+// "k has 4 heads; the plan reads 2".
+void require_equal(std::string_view argument, std::string_view what, std::int64_t came,
+                   std::int64_t expected) {
+  if (came == expected) return;
+  refuse(std::string(argument) + " has " + std::string(what) + " " + std::to_string(came) +
+         "; the plan has " + std::to_string(expected));
+}
+
+void require_rows(std::string_view argument, std::int64_t came, std::int64_t least,
+                  std::string_view verb) {
+  if (came >= least) return;
+  refuse(std::string(argument) + " has " + std::to_string(came) + " rows; the plan " +
+         std::string(verb) + " " + std::to_string(least));
+}
+
+void require_device(std::string_view argument, Device came, const Plan& plan) {
+  const Device expected = plan.device.device;
+  if (came == expected) return;
+  refuse(std::string(argument) + " is on " + to_string(came) + "; the plan is for " +
+         to_string(expected));
+}
+
+void require_data(std::string_view argument, const void* data, std::int64_t rows,
+                  std::int64_t alignment) {
+  if (rows > 0 && data == nullptr) {
+    refuse(std::string(argument) + " has no data (null); the plan needs " + std::to_string(rows) +
+           " rows");
+  }
+  const auto misplaced =
+      reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(alignment);
+  if (rows > 0 && misplaced != 0) {
+    refuse(std::string(argument) + " must be aligned to " + std::to_string(alignment) +
+           " bytes; its address is " + std::to_string(misplaced) + " past a multiple");
+  }
+}
+
+void check_tensor(const Plan& plan, std::string_view argument, const TensorView& tensor,
+                  std::int64_t rows, std::int64_t heads, std::string_view verb) {
+  require_rows(argument, tensor.shape[0], rows, verb);
+  require_equal(argument, "heads", tensor.shape[1], heads);
+  require_equal(argument, "head_dim", tensor.shape[2], plan.problem.head_dim);
+  if (tensor.dtype != plan.problem.dtype) {
+    refuse(std::string(argument) + " has dtype " + std::string(to_string(tensor.dtype)) +
+           "; the plan has " + std::string(to_string(plan.problem.dtype)));
+  }
+  if (tensor.strides[2] != 1) {
+    refuse(std::string(argument) + " must have stride 1 in head_dim; got " +
+           std::to_string(tensor.strides[2]));
+  }
+  require_device(argument, tensor.device, plan);
+  require_data(argument, tensor.data, rows, size_bytes(tensor.dtype));
+}
+
+void check_lse(const Plan& plan, const LseView& lse, std::int64_t rows) {
+  if (lse.data == nullptr) return;
+  require_rows("lse", lse.shape[0], rows, "writes");
+  require_equal("lse", "heads", lse.shape[1], plan.problem.num_qo_heads);
+  require_device("lse", lse.device, plan);
+  require_data("lse", lse.data, rows, alignof(float));
+}
+
+void check_workspace(const Plan& plan, const Workspace& workspace) {
+  constexpr std::uintptr_t kAlignment = 64;
+  if (plan.workspace_bytes == 0) return;
+  if (workspace.data == nullptr || workspace.bytes < plan.workspace_bytes) {
+    const std::size_t came = workspace.data == nullptr ? 0 : workspace.bytes;
+    refuse("workspace has " + std::to_string(came) + " bytes; the plan needs " +
+           std::to_string(plan.workspace_bytes));
+  }
+  const auto misplaced = reinterpret_cast<std::uintptr_t>(workspace.data) % kAlignment;
+  if (misplaced != 0) {
+    refuse("workspace must be aligned to 64 bytes; its address is " + std::to_string(misplaced) +
+           " past a multiple");
+  }
+}
+
+void check(const Plan& plan, const RunArguments& arguments) {
+  const Problem& problem = plan.problem;
+  const std::int64_t q_rows = plan.layouts.q.extent();
+  const std::int64_t kv_rows = plan.layouts.keys().extent();
+  const std::int64_t prefix_rows = plan.layouts.prefix.extent();
+  check_tensor(plan, "q", arguments.q, q_rows, problem.num_qo_heads, "reads");
+  check_tensor(plan, "k", arguments.k, kv_rows, problem.num_kv_heads, "reads");
+  check_tensor(plan, "v", arguments.v, kv_rows, problem.num_kv_heads, "reads");
+  check_tensor(plan, "out", arguments.out, q_rows, problem.num_qo_heads, "writes");
+  if (problem.two_sources) {
+    const int heads = problem.num_kv_heads;
+    check_tensor(plan, "prefix_k", arguments.prefix_k, prefix_rows, heads, "reads");
+    check_tensor(plan, "prefix_v", arguments.prefix_v, prefix_rows, heads, "reads");
+  }
+  check_lse(plan, arguments.lse, q_rows);
+  check_workspace(plan, arguments.workspace);
+}
+
+// The callback, and a flag beside it that a run without one reads and nothing else.
+using LogCallback = std::function<void(const RunRecord&)>;
+std::atomic<bool> log_is_set{false};
+std::mutex log_mutex;
+std::shared_ptr<const LogCallback>& log_callback() {
+  // Never destroyed: a run on another thread may outlive the end of main.
+  static auto& callback = *new std::shared_ptr<const LogCallback>;
+  return callback;
+}
+
+// The callback runs outside the lock, so that it may set another one.
+void log(const Plan& plan, const RunArguments& arguments) {
+  std::shared_ptr<const LogCallback> callback;
+  {
+    const std::lock_guard lock(log_mutex);
+    callback = log_callback();
+  }
+  if (callback) (*callback)({&plan, &arguments});
+}
+
+}  // namespace
+
+void set_run_log(std::function<void(const RunRecord&)> callback) {
+  auto next = callback ? std::make_shared<const LogCallback>(std::move(callback)) : nullptr;
+  const std::lock_guard lock(log_mutex);
+  log_is_set.store(next != nullptr, std::memory_order_relaxed);
+  log_callback().swap(next);
+}
+
+void run(const Plan& plan, const RunArguments& arguments) {
+  if (plan.backend == nullptr) {
+    throw Error(ErrorCode::not_planned,
+                "run needs a plan that make_plan has filled; got an empty one");
+  }
+  if (plan.units.empty()) return;
+  if (!plan.device.present) {
+    throw Error(ErrorCode::device, "the plan is for " + plan.device.to_string() +
+                                       ", which is not the machine that this runs on");
+  }
+  check(plan, arguments);
+  const std::string reason = plan.backend->declines_tensors(plan, arguments);
+  if (!reason.empty()) refuse(plan.backend_name + " declines: " + reason);
+  if (log_is_set.load(std::memory_order_relaxed)) log(plan, arguments);
+  plan.backend->run(plan, arguments);
+}
+
+}  // namespace ragged

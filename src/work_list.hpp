@@ -1,0 +1,77 @@
+#pragma once
+
+// The work list of a step: every unit of every segment, by falling cost, without a comparison and
+// without scratch memory. The lengths are walked twice: once to count the units of each bucket of
+// cost, once to write each unit at its place.
+
+#include <array>
+#include <cstdint>
+
+#include <ragged/plan.hpp>
+
+#include "cut.hpp"
+#include "visible.hpp"
+
+namespace ragged {
+
+// A list of 2^26 units takes 1.5 GiB; a step beyond it is refused rather than swapped.
+inline constexpr std::int64_t kMaxUnits = std::int64_t{1} << 26;
+
+// Calls each(segment, q_len, kv_len) for the segments that have rows, in order.
+template <typename Each>
+void for_segments(const StepLayouts& layouts, Each&& each) {
+  const std::int64_t* q_begin = layouts.q.begins();
+  const std::int64_t* q_end = layouts.q.ends();
+  const std::int64_t* kv_begin = layouts.keys().begins();
+  const std::int64_t* kv_end = layouts.keys().ends();
+  const bool prefixed = layouts.prefix.num_segments() > 0;
+  for (std::int64_t i = 0; i < layouts.q.num_segments(); ++i) {
+    if (q_end[i] == q_begin[i]) continue;
+    const std::int64_t kv_len = kv_end[i] - kv_begin[i] + (prefixed ? layouts.prefix.length(i) : 0);
+    each(i, q_end[i] - q_begin[i], kv_len);
+  }
+}
+
+// Keys of all segments, prefix and fresh together.
+inline std::int64_t total_kv_tokens(const StepLayouts& layouts) noexcept {
+  return layouts.keys().total_tokens() + layouts.prefix.total_tokens();
+}
+
+class WorkList {
+ public:
+  // `tiles` outlives this object.
+  WorkList(const Mask& mask, const TileTable& tiles) : mask_(mask), tiles_(tiles) {}
+
+  // Units of the step. A count above kMaxUnits may be short, but is above it.
+  std::int64_t count(const StepLayouts& layouts) noexcept;
+  // Writes the units that count() counted to [units, units + count). In each bucket of cost they
+  // keep the order of segments and rows. Call once, with the layouts of count().
+  void place(const StepLayouts& layouts, WorkUnit* units) noexcept;
+
+ private:
+  // How one segment is cut; kept from one segment to the next while the lengths repeat.
+  struct Cut {
+    std::int64_t q_len = 0;
+    std::int64_t kv_len = -1;
+    std::int32_t rule = 0;
+    std::int64_t unit_rows = 0;
+    std::int64_t num_units = 0;
+    std::size_t first_bucket = 0;
+  };
+  const Cut& cut(std::int64_t q_len, std::int64_t kv_len) noexcept;
+  template <typename Each>
+  void for_units(const Cut& cut, Each&& each) const noexcept;
+  [[nodiscard]] std::size_t bucket(const Cut& cut, std::int64_t row,
+                                   std::int64_t rows) const noexcept;
+
+  // Falling cost in steps of an eighth: 128 powers of two, three bits of mantissa. A finer order
+  // would not shorten a run.
+  static constexpr std::size_t kBuckets = 128 * 8;
+
+  Mask mask_;
+  const TileTable& tiles_;
+  Cut cut_;
+  std::array<std::int64_t, kBuckets> histogram_{};
+};
+
+}  // namespace ragged
