@@ -15,8 +15,10 @@ class Executor {
   virtual void run(int num_workers, void (*task)(void* context, int worker), void* context) = 0;
 };
 
-// The process-wide pool: made at first use with one worker for each core that the process may use.
-// A waiting worker spins for at most 50 microseconds, then sleeps.
+// The process-wide pool: made at first use with one worker for each core that the calling thread
+// may use then. A waiting worker spins for at most 50 microseconds, then sleeps. Never destroyed,
+// so it may be used until the process ends; a child of fork() gets a pool of its own at its first
+// call, and must not use a reference from before the fork.
 Executor& default_executor();
 
 }  // namespace ragged
