@@ -1,0 +1,29 @@
+#include "backends/contract.hpp"
+
+#ifdef RAGGED_HAS_CPU
+#include "backends/cpu/cpu.hpp"
+#endif
+#ifdef RAGGED_HAS_REFERENCE
+#include "backends/reference/reference.hpp"
+#endif
+
+namespace ragged {
+
+// The fastest first; the reference serves what all others decline.
+std::span<const Backend* const> built_backends() {
+#if defined(RAGGED_HAS_CPU) || defined(RAGGED_HAS_REFERENCE)
+  static const Backend* const backends[] = {
+#ifdef RAGGED_HAS_CPU
+      &cpu_backend(),
+#endif
+#ifdef RAGGED_HAS_REFERENCE
+      &reference_backend(),
+#endif
+  };
+  return backends;
+#else
+  return {};
+#endif
+}
+
+}  // namespace ragged
