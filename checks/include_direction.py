@@ -16,10 +16,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 # belongs to the room whose name begins it ("plan_text.cc" to plan), the longest such name first.
 ROOMS = [
     ("error", ["error", "version", "executor", "visible", "memory_errors"]),
-    ("declare", ["declare"]),
+    ("declare", ["declare", "numbers"]),
     ("layout", ["layout"]),
     ("helpers", ["helpers"]),
-    ("plan", ["plan", "cut", "device_facts"]),
+    ("plan", ["plan", "cut", "problem", "work_list", "device_facts"]),
     ("run", ["run"]),
     ("contract", ["contract"]),
     ("registry", ["registry"]),
@@ -29,8 +29,8 @@ ROOMS = [
     ("c_api", ["c_api"]),
 ]
 CONTRACT = "src/backends/contract.hpp"
-# Pure functions that backends share with the planner; they include nothing but plan.hpp.
-SHARED_WITH_BACKENDS = ("src/cut.hpp", "src/visible.hpp")
+# Pure functions that backends share with the planner.
+SHARED_WITH_BACKENDS = ("src/cut.hpp", "src/numbers.hpp", "src/visible.hpp")
 CUDA_FOLDERS = tuple(f"src/backends/{name}/" for name in ("sm80", "sm90", "flashinfer", "cudnn"))
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nccl|cute/|cutlass/|flashinfer/|nv/|thrust/|cub/)")
 BINDING_HEADER = re.compile(r"^(Python\.h|nanobind/|pybind11/|torch/)")

@@ -66,7 +66,7 @@ class WorkList {
 
   // Falling cost in steps of an eighth: 128 powers of two, three bits of mantissa. A finer order
   // would not shorten a run.
-  static constexpr std::size_t kBuckets = 128 * 8;
+  static constexpr std::size_t kBuckets = std::size_t{128} * 8;
 
   Mask mask_;
   const TileTable& tiles_;
