@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kFirstThatServes = "the first in order of preference that serves it";
 constexpr std::string_view kPinned = "pinned by name";
+constexpr std::string_view kCouldServe = "could serve; ";
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::invalid_argument, message);
@@ -50,6 +51,18 @@ void check_layouts(const Problem& problem, const StepLayouts& layouts) {
 }
 
 void check_ceilings(const Problem& problem, const StepLayouts& layouts, const Ceilings& ceilings) {
+  // No address space holds more; below it, sums of ceilings stay inside 64 bits.
+  constexpr std::int64_t kLargest = std::int64_t{1} << 48;
+  const std::pair<std::string_view, std::int64_t> declared[] = {
+      {"max_num_segments", ceilings.max_num_segments},
+      {"max_total_tokens", ceilings.max_total_tokens},
+      {"max_total_kv_tokens", ceilings.max_total_kv_tokens}};
+  for (const auto& [name, ceiling] : declared) {
+    if (ceiling < 0 || ceiling > kLargest) {
+      refuse(std::string(name) + " must be in 0.." + std::to_string(kLargest) + "; got " +
+             std::to_string(ceiling));
+    }
+  }
   require_at_most("num_segments", layouts.q.num_segments(), "max_num_segments",
                   ceilings.max_num_segments);
   require_at_most("total_tokens", layouts.q.total_tokens(), "max_total_tokens",
@@ -107,8 +120,9 @@ Choice choose(const Problem& problem, const DeviceFacts& device,
       why_none += (why_none.empty() ? "" : "; ") + name + ": " + reason;
     }
     if (reason.empty()) {
-      reason = asked ? "could serve; comes after " + choice.name + " in order of preference"
-                     : "could serve; " + std::string(to_string(pinned)) + " is pinned";
+      reason = std::string(kCouldServe) +
+               (asked ? "comes after " + choice.name + " in order of preference"
+                      : std::string(to_string(pinned)) + " is pinned");
     }
     choice.declined.push_back({name, std::move(reason)});
   }
@@ -132,12 +146,17 @@ bool choice_holds(const Plan& plan, const Problem& problem, const DeviceFacts& d
   if (!automatic && plan.backend->id() != pinned) return false;
   if (backends.size() != plan.declined.size() + 1) return false;
   std::size_t next = 0;
+  bool before_chosen = true;
   for (const Backend* backend : backends) {
-    if (backend == plan.backend) continue;
-    if (next == plan.declined.size() || plan.declined[next].backend != backend->name()) {
-      return false;
+    if (backend == plan.backend) {
+      before_chosen = false;
+      continue;
     }
-    ++next;
+    if (next == plan.declined.size()) return false;
+    const Declined& declined = plan.declined[next++];
+    if (declined.backend != backend->name()) return false;
+    // One that could serve and now stands before the chosen one would be chosen.
+    if (automatic && before_chosen && declined.reason.starts_with(kCouldServe)) return false;
   }
   return next == plan.declined.size();
 }
