@@ -15,12 +15,12 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 # Rooms of include/ragged and src, left to right, each with the names of its files. A name not listed
 # belongs to the room whose name begins it ("plan_text.cc" to plan), the longest such name first.
 ROOMS = [
-    ("error", ["error", "version", "executor", "visible", "memory_errors"]),
+    ("error", ["error", "version", "visible", "memory_errors"]),
     ("declare", ["declare", "numbers"]),
     ("layout", ["layout"]),
     ("helpers", ["helpers"]),
     ("plan", ["plan", "cut", "problem", "work_list", "device_facts"]),
-    ("run", ["run"]),
+    ("run", ["run", "executor", "thread_pool"]),
     ("contract", ["contract"]),
     ("registry", ["registry"]),
     ("wrappers", ["wrappers", "wrapper", "plan_runner", "scratch"]),
