@@ -35,7 +35,9 @@ struct PlanContext {
 struct EngineOptions {
   Device device = {};
   std::optional<DType> dtype = std::nullopt;  // activation dtype, where the config names none
-  int num_shards = 1;                         // tensor times sequence parallel degree
+  // Tensor times sequence parallel degree; 1 is no group, and leaves a config that was sharded
+  // before as it is.
+  int num_shards = 1;
   int num_slots = 2;
   int threads = 0;
   Executor* executor = nullptr;
@@ -79,7 +81,9 @@ class RaggedAttentionManager {
   void plan(const RaggedCrossAttentionStep& step, const PlanContext& context = {});
   void plan(const RaggedPrefixedAttentionStep& step, const PlanContext& context = {});
 
-  // Plans step N+1 while step N runs. Needs a lease; one may be pending. Refused as invalid_state.
+  // Plans step N+1 while step N runs. Needs a lease, of another slot or bucket than the current
+  // step's: a captured wrapper holds one step. One preplan may be pending. Refused as
+  // invalid_state; on a throw the current step and a pending preplan are as before.
   void preplan(const AttentionStep& step, const PlanContext& context);
   void preplan(const RaggedCrossAttentionStep& step, const PlanContext& context);
   void preplan(const RaggedPrefixedAttentionStep& step, const PlanContext& context);
