@@ -23,19 +23,28 @@ RAGGED_HOST_DEVICE constexpr int tile_rule(const TileTable& table, std::int64_t 
   return rule;
 }
 
-// Query rows of each unit but the last: the segment is cut into the fewest units of at most
-// unit_rows rows, evened out in steps of q_rows.
-RAGGED_HOST_DEVICE constexpr std::int64_t rows_per_unit(const Tile& tile, std::int64_t q_len) {
-  if (q_len <= tile.unit_rows) return tile.unit_rows;
-  const std::int64_t units = (q_len + tile.unit_rows - 1) / tile.unit_rows;
-  const std::int64_t even = (q_len + units - 1) / units;
-  return (even + tile.q_rows - 1) / tile.q_rows * tile.q_rows;
+// a / b rounded up, for a >= 0 and b >= 1. Lengths nearly always fit 32 bits, whose division takes
+// half the time on a CPU and a fraction of it on a GPU.
+RAGGED_HOST_DEVICE constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  if (((a | b) >> 31) == 0) {
+    const auto narrow = static_cast<std::uint32_t>(b);
+    return (static_cast<std::uint32_t>(a) + narrow - 1) / narrow;
+  }
+  return a / b + (a % b != 0 ? 1 : 0);
 }
 
-// Units of a segment; 0 for a segment without rows.
+// Units of a segment: the fewest of at most unit_rows rows; 0 for a segment without rows.
 RAGGED_HOST_DEVICE constexpr std::int64_t units_of(const Tile& tile, std::int64_t q_len) {
-  const std::int64_t rows = rows_per_unit(tile, q_len);
-  return (q_len + rows - 1) / rows;
+  if (q_len <= tile.unit_rows) return q_len > 0 ? 1 : 0;
+  return divide_up(q_len, tile.unit_rows);
+}
+
+// Query rows of each unit but the last, which holds the rest: evened out in steps of q_rows. As
+// unit_rows is a multiple of q_rows the step up never passes it, so the number of units stays.
+RAGGED_HOST_DEVICE constexpr std::int64_t rows_per_unit(const Tile& tile, std::int64_t q_len) {
+  if (q_len <= tile.unit_rows) return tile.unit_rows;
+  const std::int64_t even = divide_up(q_len, units_of(tile, q_len));
+  return divide_up(even, tile.q_rows) * tile.q_rows;
 }
 
 }  // namespace ragged
