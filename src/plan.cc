@@ -205,12 +205,7 @@ void make_room(Plan& plan, const StepLayouts& layouts, std::int64_t units, std::
   reserve(plan.layouts.q, layouts.q);
   reserve(plan.layouts.kv, layouts.kv);
   reserve(plan.layouts.prefix, layouts.prefix);
-  try {
-    plan.units.reserve(static_cast<std::size_t>(units));
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory,
-                "no memory for a plan of " + std::to_string(units) + " work units");
-  }
+  plan.units.reserve(static_cast<std::size_t>(units));
 }
 
 // The most units that any layout within the ceilings has.
@@ -223,9 +218,7 @@ std::int64_t most_units(const TileTable& tiles, const Ceilings& ceilings) {
                   ceilings.max_total_tokens / rows + ceilings.max_num_segments);
 }
 
-}  // namespace
-
-void make_plan(Plan& plan, const Problem& problem, const StepLayouts& layouts,
+void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
                const DeviceFacts& device, std::span<const Backend* const> backends,
                RaggedAttnBackend pinned, const std::optional<Ceilings>& ceilings) {
   problem.validate();
@@ -272,6 +265,20 @@ void make_plan(Plan& plan, const Problem& problem, const StepLayouts& layouts,
   }
   plan.units.resize(static_cast<std::size_t>(num_units));
   work.place(plan.layouts, plan.units.data());
+}
+
+}  // namespace
+
+void make_plan(Plan& plan, const Problem& problem, const StepLayouts& layouts,
+               const DeviceFacts& device, std::span<const Backend* const> backends,
+               RaggedAttnBackend pinned, const std::optional<Ceilings>& ceilings) {
+  try {
+    plan_step(plan, problem, layouts, device, backends, pinned, ceilings);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory,
+                "no memory for a plan of " + std::to_string(layouts.q.num_segments()) +
+                    " segments and " + std::to_string(layouts.q.total_tokens()) + " tokens");
+  }
 }
 
 }  // namespace ragged

@@ -103,10 +103,12 @@ std::string Plan::explain() const {
   std::string text = line("attention", describe(problem));
   text += line("layout", describe(layouts));
   if (ceilings) {
-    text += line("ceilings", counted(ceilings->max_num_segments, "segment") + ", " +
-                                 counted(ceilings->max_total_tokens, "token") + ", " +
-                                 counted(ceilings->max_total_kv_tokens, "key") +
-                                 "; every choice is made on these");
+    std::string most = counted(ceilings->max_num_segments, "segment") + ", " +
+                       counted(ceilings->max_total_tokens, "token");
+    if (ceilings->max_total_kv_tokens > 0) {
+      most += ", " + counted(ceilings->max_total_kv_tokens, "key");
+    }
+    text += line("ceilings", most + "; every choice is made on these");
   }
   text += line("device",
                device.to_string() + (device.present ? "" : " (not the machine that this runs on)"));
