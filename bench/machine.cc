@@ -124,7 +124,7 @@ Machine Machine::read() {
   return machine;
 }
 
-std::string Machine::to_json_with_probes() const {
+std::string Machine::to_json() const {
   std::string out = "{";
   const auto text = [&](const char* name, const std::string& value) {
     out += quoted(name) + ": " + (value.empty() ? "null" : quoted(value)) + ", ";
@@ -148,7 +148,12 @@ std::string Machine::to_json_with_probes() const {
            ", \"type\": " + quoted(caches[i].type) +
            ", \"bytes\": " + std::to_string(caches[i].bytes) + "}";
   }
-  out += "]";
+  return out + "]}";
+}
+
+std::string Machine::to_json_with_probes() const {
+  std::string out = to_json();
+  out.pop_back();  // the closing brace: more fields follow
 
   std::string peaks, kernels;
   for (const ProbeLoop& loop : probe_loops()) {

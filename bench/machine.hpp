@@ -32,13 +32,15 @@ struct Machine {
   bool hypervisor = false;    // a neighbour may share the cores
 
   static Machine read();
-  // One JSON object with these fields and the probes of this moment:
-  // "fma_peak_gflops": {SIMD target: {threads: GFLOP/s}}, "kernel_loop_gflops": likewise,
-  // "read_gbps": {bytes: {threads: GB/s}}, for 1 thread and all cores.
+  // These fields as one JSON object; what is empty is null.
+  [[nodiscard]] std::string to_json() const;
+  // The same with the probes of this moment beside the fields: "fma_peak_gflops": {SIMD target:
+  // {threads: GFLOP/s}}, "kernel_loop_gflops": likewise, "read_gbps": {bytes: {threads: GB/s}},
+  // for 1 thread and all cores. Takes one to three seconds.
   [[nodiscard]] std::string to_json_with_probes() const;
 };
 
-// Machine::read().to_json_with_probes(); takes about a second.
+// Machine::read().to_json_with_probes().
 std::string machine_json();
 
 }  // namespace ragged::bench
