@@ -14,6 +14,10 @@
 #include "unit/core/support.hpp"
 
 namespace ragged::bench {
+
+// Names of tests hold no addresses.
+static void PrintTo(const Peer* peer, std::ostream* stream) { *stream << peer->name(); }
+
 namespace {
 
 using test::pair_layouts;
