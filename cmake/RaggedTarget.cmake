@@ -30,6 +30,7 @@ function(ragged_compile_options target)
     target_compile_options(${target} PRIVATE -Werror)
   elseif(NOT PROJECT_IS_TOP_LEVEL)
     # A project that embeds us may ask for stricter warnings than ours, as errors.
+    set_target_properties(${target} PROPERTIES COMPILE_WARNING_AS_ERROR OFF)
     target_compile_options(${target} PRIVATE -Wno-error)
   endif()
 endfunction()
