@@ -13,7 +13,13 @@ constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int64_t>::max() / 2
   throw Error(ErrorCode::invalid_argument, message);
 }
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+// Appends rather than adds: GCC 12 sees an overlap in "'" + std::string that is not there.
+std::string quoted(std::string_view text) {
+  std::string result = "'";
+  result += text;
+  result += '\'';
+  return result;
+}
 std::string argument_of(std::string_view label) { return "label " + quoted(label); }
 
 std::string span_name(std::size_t segment) {
