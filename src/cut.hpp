@@ -33,18 +33,24 @@ RAGGED_HOST_DEVICE constexpr std::int64_t divide_up(std::int64_t a, std::int64_t
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
+// a rounded up to a multiple of step, for a >= 0 and step >= 1. Most steps are powers of two.
+RAGGED_HOST_DEVICE constexpr std::int64_t round_up(std::int64_t a, std::int64_t step) {
+  if ((step & (step - 1)) == 0) return (a + step - 1) & -step;
+  return divide_up(a, step) * step;
+}
+
 // Units of a segment: the fewest of at most unit_rows rows; 0 for a segment without rows.
 RAGGED_HOST_DEVICE constexpr std::int64_t units_of(const Tile& tile, std::int64_t q_len) {
-  if (q_len <= tile.unit_rows) return q_len > 0 ? 1 : 0;
   return divide_up(q_len, tile.unit_rows);
 }
 
-// Query rows of each unit but the last, which holds the rest: evened out in steps of q_rows. As
-// unit_rows is a multiple of q_rows the step up never passes it, so the number of units stays.
-RAGGED_HOST_DEVICE constexpr std::int64_t rows_per_unit(const Tile& tile, std::int64_t q_len) {
-  if (q_len <= tile.unit_rows) return tile.unit_rows;
-  const std::int64_t even = divide_up(q_len, units_of(tile, q_len));
-  return divide_up(even, tile.q_rows) * tile.q_rows;
+// Query rows of each unit but the last, which holds the rest: evened out over `units` of them in
+// steps of q_rows. As unit_rows is a multiple of q_rows the step up never passes it, so the number
+// of units stays. Precondition: units = units_of(tile, q_len) is at least 1. Without branches on
+// the lengths, which a processor would guess wrong where segments differ.
+RAGGED_HOST_DEVICE constexpr std::int64_t rows_per_unit(const Tile& tile, std::int64_t q_len,
+                                                        std::int64_t units) {
+  return round_up(divide_up(q_len, units), tile.q_rows);
 }
 
 }  // namespace ragged

@@ -12,9 +12,11 @@ const WorkList::Cut& WorkList::cut(std::int64_t q_len, std::int64_t kv_len) noex
   cut_.kv_len = kv_len;
   cut_.rule = tile_rule(tiles_, q_len, kv_len);
   const Tile& tile = tiles_.rules[cut_.rule].tile;
-  cut_.unit_rows = rows_per_unit(tile, q_len);
   cut_.num_units = units_of(tile, q_len);
-  cut_.first_bucket = bucket(cut_, 0, std::min(cut_.unit_rows, q_len));
+  cut_.unit_rows = rows_per_unit(tile, q_len, cut_.num_units);
+  cut_.last_row = (cut_.num_units - 1) * cut_.unit_rows;
+  cut_.last_bucket = bucket(cut_, cut_.last_row, q_len - cut_.last_row);
+  if (rows_alike_) cut_.whole_bucket = bucket(cut_, 0, cut_.unit_rows);
   return cut_;
 }
 
@@ -32,12 +34,10 @@ std::size_t WorkList::bucket(const Cut& cut, std::int64_t row, std::int64_t rows
 // Calls each(row_begin, rows, bucket) for the segment's units in row order.
 template <typename Each>
 void WorkList::for_units(const Cut& cut, Each&& each) const noexcept {
-  const bool rows_alike = !mask_.causal && mask_.block_size == 0;
-  for (std::int64_t n = 0, row = 0; n < cut.num_units; ++n, row += cut.unit_rows) {
-    const std::int64_t rows = std::min(cut.unit_rows, cut.q_len - row);
-    const bool as_first = n == 0 || (rows_alike && rows == cut.unit_rows);
-    each(row, rows, as_first ? cut.first_bucket : bucket(cut, row, rows));
+  for (std::int64_t row = 0; row < cut.last_row; row += cut.unit_rows) {
+    each(row, cut.unit_rows, rows_alike_ ? cut.whole_bucket : bucket(cut, row, cut.unit_rows));
   }
+  each(cut.last_row, cut.q_len - cut.last_row, cut.last_bucket);
 }
 
 std::int64_t WorkList::count(const StepLayouts& layouts) noexcept {
@@ -46,6 +46,11 @@ std::int64_t WorkList::count(const StepLayouts& layouts) noexcept {
     const Cut& segment = cut(q_len, kv_len);
     total += segment.num_units;
     if (total > kMaxUnits) return;
+    if (rows_alike_) {
+      histogram_[segment.whole_bucket] += segment.num_units - 1;
+      ++histogram_[segment.last_bucket];
+      return;
+    }
     for_units(segment, [&](std::int64_t, std::int64_t, std::size_t at) { ++histogram_[at]; });
   });
   return total;

@@ -40,7 +40,8 @@ inline std::int64_t total_kv_tokens(const StepLayouts& layouts) noexcept {
 class WorkList {
  public:
   // `tiles` outlives this object.
-  WorkList(const Mask& mask, const TileTable& tiles) : mask_(mask), tiles_(tiles) {}
+  WorkList(const Mask& mask, const TileTable& tiles)
+      : mask_(mask), rows_alike_(!mask.causal && mask.block_size == 0), tiles_(tiles) {}
 
   // Units of the step. A count above kMaxUnits may be short, but is above it.
   std::int64_t count(const StepLayouts& layouts) noexcept;
@@ -56,7 +57,9 @@ class WorkList {
     std::int32_t rule = 0;
     std::int64_t unit_rows = 0;
     std::int64_t num_units = 0;
-    std::size_t first_bucket = 0;
+    std::int64_t last_row = 0;     // where the last unit begins; it holds the rest
+    std::size_t last_bucket = 0;   // of the last unit
+    std::size_t whole_bucket = 0;  // of every other, where rows are alike
   };
   const Cut& cut(std::int64_t q_len, std::int64_t kv_len) noexcept;
   template <typename Each>
@@ -69,6 +72,7 @@ class WorkList {
   static constexpr std::size_t kBuckets = std::size_t{128} * 8;
 
   Mask mask_;
+  bool rows_alike_;  // every row of a segment sees the same keys, so whole units cost the same
   const TileTable& tiles_;
   Cut cut_;
   std::array<std::int64_t, kBuckets> histogram_{};
