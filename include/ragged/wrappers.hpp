@@ -21,7 +21,8 @@ struct WrapperOptions {
   std::optional<std::int64_t> max_total_kv_tokens = std::nullopt;
   Device device = {};
   // Capacity mode: choices and buffers come from the ceilings alone, so that one captured graph
-  // replays any layout within them, and a plan allocates nothing.
+  // replays any layout within them, and a plan allocates nothing. Causal or not, one source or two:
+  // each form has buffers of its own, whose addresses never change.
   bool accelerator_graph = false;
   std::optional<double> sm_scale = std::nullopt;  // none: head_dim ** -0.5
   DType q_data_type = DType::bf16;
@@ -67,7 +68,8 @@ class WrapperBase {
 // Varlen self-attention: each segment attends within itself.
 class RaggedPrefillWrapper : public WrapperBase {
  public:
-  // Throws invalid_argument naming the option that is out of its range or missing.
+  // Throws invalid_argument naming the option that is out of its range or missing; unsupported,
+  // with each backend's reason, where no backend of this build serves the problem on the device.
   explicit RaggedPrefillWrapper(const WrapperOptions& options);
   // cu_seqlens: [num_segments + 1], first 0; host preferred. Safe before every replay: values are
   // copied through the static buffers, never rebound. A layout equal to the last costs next to
