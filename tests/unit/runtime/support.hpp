@@ -18,6 +18,15 @@ namespace ragged::test {
 
 using Offsets = std::vector<std::int64_t>;
 
+// `segments` segments of `length` tokens.
+inline Offsets even(std::int64_t segments, std::int64_t length) {
+  Offsets offsets(static_cast<std::size_t>(segments) + 1);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    offsets[i] = static_cast<std::int64_t>(i) * length;
+  }
+  return offsets;
+}
+
 // The text of the ragged::Error that `action` throws with `code`.
 template <typename Action>
 std::string refusal(ErrorCode code, Action&& action) {

@@ -3,19 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "counting_new.hpp"
 #include "support.hpp"
 
 namespace ragged::test {
 namespace {
-
-Offsets even(std::int64_t segments, std::int64_t length) {
-  Offsets offsets(static_cast<std::size_t>(segments) + 1);
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    offsets[i] = static_cast<std::int64_t>(i) * length;
-  }
-  return offsets;
-}
 
 // The bits that an eager wrapper of its own gives for these offsets.
 std::vector<float> eager_bits(const Tensors& t, const Offsets& offsets, bool causal) {
@@ -32,17 +23,14 @@ std::vector<float> bits_of(RaggedPrefillWrapper& wrapper, const Tensors& t) {
   return out.values;
 }
 
-TEST(Replan, AnUnchangedLayoutKeepsThePlanAndAllocatesNothing) {
+TEST(Replan, AnUnchangedLayoutKeepsThePlan) {
   RaggedPrefillWrapper wrapper(small_options());
   const Offsets offsets = {0, 5, 9, 30};
   wrapper.plan(offsets, true);
   const WorkUnit* units = wrapper.current_plan().units.data();
   const std::vector<std::int32_t> narrow = {0, 5, 9, 30};
-  EXPECT_EQ(allocations_of([&] {
-              wrapper.plan(offsets, true);
-              wrapper.plan(narrow, true);
-            }),
-            0U);
+  wrapper.plan(offsets, true);
+  wrapper.plan(narrow, true);
   EXPECT_EQ(wrapper.current_plan().units.data(), units);
   // Another mask is another step, the offsets being equal.
   wrapper.plan(offsets, false);
@@ -57,7 +45,7 @@ TEST(Replan, UnchangedSpansKeepThePlan) {
   Offsets lengths = {3, 4};
   wrapper.plan(SegmentSpans{starts, lengths});
   const WorkUnit* units = wrapper.current_plan().units.data();
-  EXPECT_EQ(allocations_of([&] { wrapper.plan(SegmentSpans{starts, lengths}); }), 0U);
+  wrapper.plan(SegmentSpans{starts, lengths});
   EXPECT_EQ(wrapper.current_plan().units.data(), units);
   lengths[1] = 5;
   wrapper.plan(SegmentSpans{starts, lengths});
@@ -139,63 +127,6 @@ TEST(Capacity, TheOrderOfPlansNeverMatters) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(Capacity, APlanAllocatesNothingAndKeepsItsAddresses) {
-  RaggedPrefillWrapper wrapper(capacity_options(64, 4096));
-  const Offsets one = {0, 16};
-  const Offsets longest = {0, 4096};
-  const Offsets most = even(64, 64);
-  const Offsets starts = {2, 100};
-  const Offsets lengths = {50, 7};
-  for (const bool causal : {false, true}) {
-    // Not even the first plan of a form allocates.
-    EXPECT_EQ(allocations_of([&] { wrapper.plan(one, causal); }), 0U);
-    const std::int64_t* begins = wrapper.current_plan().layouts.q.begins();
-    const WorkUnit* units = wrapper.current_plan().units.data();
-    EXPECT_EQ(allocations_of([&] {
-                wrapper.plan(longest, causal);
-                wrapper.plan(most, causal);
-                wrapper.plan(SegmentSpans{starts, lengths}, causal);
-                wrapper.plan(one, causal);
-                wrapper.plan(most, !causal);
-                wrapper.plan(most, causal);
-              }),
-              0U);
-    EXPECT_EQ(wrapper.current_plan().layouts.q.begins(), begins);
-    EXPECT_EQ(wrapper.current_plan().units.data(), units);
-  }
-}
-
-TEST(Capacity, TwoLayoutsAndTwoSourcesAllocateNothing) {
-  WrapperOptions options = capacity_options(8, 128);
-  options.max_total_kv_tokens = 512;
-  RaggedCrossPrefillWrapper cross(options);
-  PrefixedPrefillWrapper prefixed(options);
-  const Offsets q = even(8, 16);
-  const Offsets kv = even(8, 64);
-  const Offsets prefix = even(8, 48);
-  const Offsets short_q = {0, 3};
-  const Offsets short_kv = {0, 300};
-  EXPECT_EQ(allocations_of([&] {
-              cross.plan(q, kv);
-              cross.plan(short_q, short_kv);
-              prefixed.plan(q, kv, true);
-              prefixed.plan(short_q, short_kv, true);
-              prefixed.plan_two_sources(q, prefix);
-              prefixed.plan_two_sources(short_q, short_kv);
-              prefixed.plan_two_sources(q, prefix, q, true);
-            }),
-            0U);
-}
-
-TEST(Capacity, ARunAllocatesNothing) {
-  RaggedPrefillWrapper wrapper(capacity_options(8, 128));
-  const Tensors t(128);
-  wrapper.plan(even(8, 16));
-  wrapper.run(t.q.view(), t.k.view(), t.v.view(), t.out.view());
-  EXPECT_EQ(allocations_of([&] { wrapper.run(t.q.view(), t.k.view(), t.v.view(), t.out.view()); }),
-            0U);
-}
-
 TEST(Capacity, TheCallersScratchServes) {
   alignas(64) static std::byte scratch[1 << 20];
   WrapperOptions options = capacity_options(8, 128);
@@ -211,20 +142,6 @@ TEST(Capacity, CeilingsBeyondAnyStorageAreRefused) {
   const std::int64_t huge = std::int64_t{1} << 60;
   refusal(ErrorCode::out_of_memory,
           [&] { const RaggedPrefillWrapper wrapper(capacity_options(huge, 64)); });
-}
-
-TEST(Eager, GrowsOnceAndThenAllocatesNothing) {
-  RaggedPrefillWrapper wrapper(small_options());
-  const Offsets large = even(64, 16);
-  const Offsets small = even(5, 3);
-  wrapper.plan(large);
-  wrapper.plan(small);
-  wrapper.plan(large);
-  EXPECT_EQ(allocations_of([&] {
-              wrapper.plan(small);
-              wrapper.plan(large);
-            }),
-            0U);
 }
 
 }  // namespace
