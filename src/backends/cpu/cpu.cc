@@ -1,0 +1,138 @@
+#include "backends/cpu/cpu.hpp"
+
+#include <algorithm>
+
+#include "backends/cpu/targets.hpp"
+
+namespace ragged {
+namespace {
+
+using cpu::Variant;
+
+// Outputs from here on are written past the caches: they would push out what is in use, and their
+// reader comes only after all of them.
+constexpr std::int64_t kStreamBytes = std::int64_t{16} << 20;
+
+std::int64_t unit_rows(const Problem& problem, const DeviceFacts& device) {
+  const std::int64_t limit = cpu::unit_rows_limit(problem.head_dim, device.threads);
+  return std::max<std::int64_t>(limit / problem.group(), 1);
+}
+
+// Float lanes of one vector, also for a machine that is only named.
+int lanes_of(const DeviceFacts& device) {
+  if (device.simd == "avx512" || device.simd == "amx") return 16;
+  return device.simd == "avx2" ? 8 : 4;
+}
+
+Tile tile_of(const Problem& problem, const DeviceFacts& device, Variant variant) {
+  const int group = problem.group();
+  Tile tile;
+  tile.q_rows = std::max(3 * lanes_of(device) / group, 1);
+  tile.kv_rows = cpu::kMaxBlock;
+  const std::int64_t rows = unit_rows(problem, device);
+  tile.unit_rows =
+      static_cast<std::int32_t>(std::max<std::int64_t>(rows / tile.q_rows, 1)) * tile.q_rows;
+  tile.heads = group;
+  tile.variant = static_cast<std::int32_t>(variant);
+  return tile;
+}
+
+cpu::ScratchShape scratch_of(const Problem& problem, const DeviceFacts& device,
+                             std::int64_t max_kv_length) {
+  const Tile tile = tile_of(problem, device, Variant::packed);
+  return cpu::scratch_shape(problem.head_dim, device.threads,
+                            std::int64_t{tile.unit_rows} * tile.heads, max_kv_length);
+}
+
+// Whether whole cache lines can be written past the caches: every row of every head starts and ends
+// on a line.
+bool lines_are_whole(const TensorView& out) {
+  constexpr std::int64_t kLine = 64;  // bytes
+  return reinterpret_cast<std::uintptr_t>(out.data) % kLine == 0 && out.shape[2] * 4 % kLine == 0 &&
+         out.strides[0] * 4 % kLine == 0 && out.strides[1] * 4 % kLine == 0;
+}
+
+class CpuBackend final : public Backend {
+ public:
+  [[nodiscard]] RaggedAttnBackend id() const noexcept override { return RaggedAttnBackend::CPU; }
+
+  [[nodiscard]] std::string declines(const Problem& /*problem*/,
+                                     const DeviceFacts& device) const override {
+    if (device.device.kind != DeviceKind::cpu) {
+      return "device: serves cpu; got " + to_string(device.device);
+    }
+    return {};
+  }
+
+  [[nodiscard]] Tuning tune(const Problem& problem, const DeviceFacts& device,
+                            const StepTotals& totals) const override {
+    Tuning tuning;
+    TileTable& table = tuning.tiles;
+    if (problem.dtype == DType::fp32) {
+      TileRule& few_rows = table.rules[table.num_rules++];
+      few_rows.max_q_length = cpu::kInPlaceRows / problem.group();
+      few_rows.tile = tile_of(problem, device, Variant::in_place);
+    }
+    table.rules[table.num_rules++].tile = tile_of(problem, device, Variant::packed);
+    tuning.workspace_bytes = sizeof(float) * static_cast<std::size_t>(device.threads) *
+                             scratch_of(problem, device, totals.max_kv_length).total;
+    return tuning;
+  }
+
+  void run(const Plan& plan, const RunArguments& arguments) const override {
+    cpu::Job job;
+    job.plan = &plan;
+    job.arguments = &arguments;
+    // The ceilings' longest segment may be longer than this step's: the scratch then has room left.
+    job.scratch = scratch_of(plan.problem, plan.device, longest_keys(plan));
+    const std::int64_t items = plan.num_items();
+    const bool fp32 = plan.problem.dtype == DType::fp32;
+    job.stream = fp32 && out_bytes(plan) >= kStreamBytes && lines_are_whole(arguments.out);
+
+    Executor& executor = arguments.executor != nullptr ? *arguments.executor : default_executor();
+    const std::int64_t most = std::min(plan.device.threads, executor.concurrency());
+    const int workers = static_cast<int>(std::clamp<std::int64_t>(most, 1, items));
+    // Large enough that the next item is usually one's own, small enough to end together.
+    job.claim = workers == 1 ? items : std::clamp<std::int64_t>(items / (workers * 32), 1, 16);
+    struct Call {
+      cpu::Job& job;
+      const cpu::Target& target;
+    } call{job, cpu::target_for(plan.device.simd)};
+    if (workers == 1) {
+      call.target.run(job, 0);
+      return;
+    }
+    executor.run(
+        workers,
+        [](void* context, int worker) {
+          const Call& self = *static_cast<Call*>(context);
+          self.target.run(self.job, worker);
+        },
+        &call);
+  }
+
+ private:
+  static std::int64_t out_bytes(const Plan& plan) {
+    return plan.layouts.q.total_tokens() * plan.problem.num_qo_heads * plan.problem.head_dim *
+           size_bytes(plan.problem.dtype);
+  }
+  // As the planner counts it: a larger figure would ask for more scratch than there is.
+  static std::int64_t longest_keys(const Plan& plan) {
+    const StepLayouts& layouts = plan.layouts;
+    if (!plan.problem.two_sources) return layouts.keys().max_length();
+    std::int64_t longest = 0;
+    for (std::int64_t i = 0; i < layouts.q.num_segments(); ++i) {
+      longest = std::max(longest, layouts.kv_length(i));
+    }
+    return longest;
+  }
+};
+
+}  // namespace
+
+const Backend& cpu_backend() noexcept {
+  static const CpuBackend backend;
+  return backend;
+}
+
+}  // namespace ragged

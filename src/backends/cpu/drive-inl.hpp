@@ -1,0 +1,271 @@
+// A worker: takes work items, cuts them into panels and chunks of keys, and walks them.
+
+#if defined(RAGGED_CPU_DRIVE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef RAGGED_CPU_DRIVE_INL
+#undef RAGGED_CPU_DRIVE_INL
+#else
+#define RAGGED_CPU_DRIVE_INL
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <numbers>
+#include <type_traits>
+
+#include <hwy/cache_control.h>
+
+#include "ahead-inl.hpp"
+#include "finish-inl.hpp"
+#include "flush.hpp"
+#include "job.hpp"
+#include "pack-inl.hpp"
+#include "panel-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace ragged::cpu::HWY_NAMESPACE {
+
+// Keys [begin, end) of an item that are walked together.
+struct Chunk {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool packed = false;
+  bool last = false;  // the item's last
+};
+
+template <class T>
+class Worker {
+ public:
+  Worker(const Job& job, int worker) : job_(job), head_dim_(job.plan->problem.head_dim) {
+    const RunArguments& args = *job.arguments;
+    float* base = static_cast<float*>(args.workspace.data) +
+                  static_cast<std::size_t>(worker) * job.scratch.total;
+    queries_ = base + job.scratch.queries;
+    scores_ = base + job.scratch.scores;
+    outputs_ = base + job.scratch.outputs;
+    tails_ = base + job.scratch.tails;
+    references_ = base + job.scratch.references;
+    sums_ = base + job.scratch.sums;
+    keys_ = base + job.scratch.keys;
+    values_ = base + job.scratch.values;
+    query_scale_ = static_cast<float>(job.plan->problem.sm_scale * std::numbers::log2e);
+  }
+
+  // `next`: the item that this worker will probably take after this one, or null.
+  void Run(const Item<T>& item, const Item<T>* next) {
+    if (item.rows == 0) return;
+    bool packs = true;
+    if constexpr (std::is_same_v<T, float>) packs = item.variant == Variant::packed;
+    const std::int64_t end = item.end();
+    const int block = block_keys(item.kv_len);
+    const std::int64_t step = std::max<std::int64_t>(ChunkLimit(item) / block, 1) * block;
+    Chunk chunk;
+    chunk.packed = packs;
+    do {
+      chunk.end = std::min(chunk.begin + step, end);
+      chunk.last = chunk.end == end;
+      if (packs && chunk.end > chunk.begin) {
+        PackChunk(item.keys, chunk.begin, chunk.end, head_dim_, keys_, values_);
+      }
+      ahead_ = {};
+      if (!chunk.last) {
+        ahead_ = {&item.keys, chunk.end, std::min(chunk.end + step, end)};
+      } else if (next != nullptr && next->keys.key(0) != item.keys.key(0)) {
+        ahead_ = {&next->keys, 0, std::min(next->end(), ChunkLimit(*next))};
+      }
+      WalkChunk(item, next, chunk, block, step >= end);
+      chunk.begin = chunk.end;
+    } while (chunk.begin < end);
+  }
+
+ private:
+  // Keys of one chunk. Few rows are through with a chunk before the next one could be fetched
+  // unless chunks are short.
+  [[nodiscard]] std::int64_t ChunkLimit(const Item<T>& item) const {
+    const std::int64_t most = job_.scratch.chunk_keys;
+    return item.rows <= kInPlaceRows ? std::min(kFewRowsChunk, most) : most;
+  }
+
+  // `whole`: the chunk holds all keys of the item, and sums need not outlive a panel.
+  void WalkChunk(const Item<T>& item, const Item<T>* next, const Chunk& chunk, int block,
+                 bool whole) {
+    std::int64_t left = (item.rows + kLanes - 1) / kLanes;  // vectors
+    const int most = chunk.packed || left > 8 ? kPackedRowVectors : kMaxRowVectors;
+    for (std::int64_t row = 0; row < item.rows;) {
+      const std::int64_t panels = (left + most - 1) / most;
+      const int vectors = static_cast<int>((left + panels - 1) / panels);
+      const int rows = static_cast<int>(std::min<std::int64_t>(item.rows - row, vectors * kLanes));
+      OpenPanel(item, row, rows, vectors, chunk, whole);
+      const std::int64_t panel_end = panel_.ends[panel_.rows - 1];
+      const bool closes = panel_end <= chunk.end && (panel_end > chunk.begin || chunk.begin == 0);
+      if (panel_end > chunk.begin || closes) {
+        LookAhead(item, next, row + rows, chunk, std::min(panel_end, chunk.end) - chunk.begin,
+                  panels);
+        WalkPanel(item, row, chunk, block, closes);
+      }
+      row += rows;
+      left -= vectors;
+    }
+  }
+
+  void OpenPanel(const Item<T>& item, std::int64_t row, int rows, int vectors, const Chunk& chunk,
+                 bool whole) {
+    const std::int64_t slot = whole ? 0 : row;
+    const int lanes = vectors * kLanes;
+    const int dims = main_dims(head_dim_);
+    panel_.rows = rows;
+    panel_.vectors = vectors;
+    panel_.head_dim = head_dim_;
+    panel_.queries = queries_;
+    panel_.scores = scores_;
+    panel_.references = references_ + slot;
+    panel_.sums = sums_ + slot;
+    panel_.tails = tails_ + slot * kTailDims;
+    panel_.started = chunk.begin > 0;
+    panel_.masks = item.mask.causal || item.mask.block_size > 0;
+    const T* from[kMaxPanelRows];
+    std::int64_t token = row / item.group;
+    std::int64_t head = row % item.group;
+    std::int64_t end = item.end_of(row);
+    for (int i = 0; i < rows; ++i) {
+      from[i] = item.q + token * item.q_token + head * item.q_head;
+      to_[i] = item.out + token * item.out_token + head * item.out_head;
+      panel_.ends[i] = end;
+      panel_.outputs[i] = outputs_ + (slot + i) * dims;
+      if constexpr (std::is_same_v<T, float>) panel_.finished[i] = to_[i];
+      if (++head == item.group) {
+        head = 0;
+        ++token;
+        if (panel_.masks && i + 1 < rows) end = item.end_of(row + i + 1);
+      }
+    }
+    for (int i = rows; i < lanes; ++i) {
+      from[i] = from[rows - 1];
+      panel_.ends[i] = panel_.ends[rows - 1];
+    }
+    const FloatTag d;
+    for (int r = 0; r < lanes; r += kLanes) {
+      TransposeRows<true>(d, from + r, head_dim_, query_scale_, queries_ + r, lanes);
+    }
+    if (!panel_.started) {
+      std::fill_n(panel_.references, lanes, -std::numeric_limits<float>::infinity());
+      std::fill_n(panel_.sums, lanes, 0.0f);
+    }
+  }
+
+  void LookAhead(const Item<T>& item, const Item<T>* next, std::int64_t next_row,
+                 const Chunk& chunk, std::int64_t keys, std::int64_t panels_left) {
+    prefetcher_.clear();
+    if (next_row < item.rows) {
+      rows_ahead(prefetcher_, item, next_row, std::min(item.rows - next_row, kRowsAhead),
+                 !job_.stream);
+    } else if (next != nullptr && chunk.last) {
+      rows_ahead(prefetcher_, *next, 0, std::min(next->rows, kRowsAhead), !job_.stream);
+    }
+    if (ahead_.sources != nullptr) ahead_.hand_out(prefetcher_, panels_left);
+    prefetcher_.start(ticks_of(panel_.rows, panel_.vectors, head_dim_, keys, chunk.packed),
+                      head_dim_ * static_cast<std::int64_t>(sizeof(T)));
+  }
+
+  void WalkPanel(const Item<T>& item, std::int64_t row, const Chunk& chunk, int block,
+                 bool closes) {
+    const std::int64_t panel_end = panel_.ends[panel_.rows - 1];
+    const std::int64_t end = std::min(panel_end, chunk.end);
+    bool written = false;
+    for (std::int64_t begin = chunk.begin; begin < end; begin += block) {
+      const int count = static_cast<int>(std::min<std::int64_t>(block, end - begin));
+      BlockPiece pieces[2];
+      const int num_pieces = Pieces(item, chunk, begin, count, pieces);
+      written = WalkBlock(panel_, begin, count, pieces, num_pieces,
+                          closes && begin + count == panel_end, job_.stream, &prefetcher_);
+    }
+    if (!closes) return;
+    if (!panel_.started) ZeroOutputs(panel_);
+    if (!written || main_dims(head_dim_) != head_dim_) WriteRows(panel_, to_, !written);
+    if (item.lse == nullptr) return;
+    for (int i = 0; i < panel_.rows; ++i) *item.lse_at(row + i) = row_lse(panel_, i);
+  }
+
+  int Pieces(const Item<T>& item, const Chunk& chunk, std::int64_t begin, int count,
+             BlockPiece* pieces) const {
+    if (chunk.packed) {
+      const std::ptrdiff_t stride = packed_value_stride(head_dim_);
+      const std::ptrdiff_t at = begin - chunk.begin;
+      pieces[0] = {keys_ + at * head_dim_, 0, values_ + at * stride, stride, count, true};
+      return 1;
+    }
+    int num = 0;
+    if constexpr (std::is_same_v<T, float>) {
+      for (std::int64_t key = begin; key < begin + count;) {
+        const KeyPiece piece = item.keys.piece(key, begin + count);
+        const RowRange<float>& k = item.keys.k[piece.source];
+        const RowRange<float>& v = item.keys.v[piece.source];
+        pieces[num++] = {k.row(piece.begin),
+                         k.stride,
+                         v.row(piece.begin),
+                         v.stride,
+                         static_cast<int>(piece.count),
+                         false};
+        key += piece.count;
+      }
+    }
+    return num;
+  }
+
+  static constexpr std::int64_t kRowsAhead = kMaxPanelRows;
+
+  const Job& job_;
+  int head_dim_;
+  float query_scale_;
+  float* queries_;
+  float* scores_;
+  float* outputs_;
+  float* tails_;
+  float* references_;
+  float* sums_;
+  float* keys_;
+  float* values_;
+  Prefetcher prefetcher_;
+  KeysAhead<T> ahead_;
+  Panel panel_;
+  T* to_[kMaxPanelRows] = {};
+};
+
+template <class T>
+void RunItems(Job& job, int worker) {
+  const FlushToZero flush;
+  Worker<T> self(job, worker);
+  const std::int64_t items = job.plan->num_items();
+  for (;;) {
+    const std::int64_t first = job.next.fetch_add(job.claim, std::memory_order_relaxed);
+    if (first >= items) break;
+    const std::int64_t end = std::min(first + job.claim, items);
+    Item<T> item = item_of<T>(job, first);
+    for (std::int64_t id = first; id < end; ++id) {
+      // Past its own items a worker looks at the one after: whoever takes it finds it in the shared
+      // cache.
+      const bool more = id + 1 < items;
+      Item<T> next;
+      if (more) next = item_of<T>(job, id + 1);
+      self.Run(item, more ? &next : nullptr);
+      item = next;
+    }
+  }
+  if (job.stream) hwy::FlushStream();
+}
+
+// What dispatch calls: all items that this worker can get.
+void RunWorker(Job& job, int worker) {
+  switch (job.plan->problem.dtype) {
+    case DType::bf16:
+      return RunItems<Bf16>(job, worker);
+    case DType::fp16:
+      return RunItems<Fp16>(job, worker);
+    case DType::fp32:
+      return RunItems<float>(job, worker);
+  }
+}
+
+}  // namespace ragged::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,89 @@
+#pragma once
+
+// Software prefetch of the next work item, spread over the inner loops of the current one. A short
+// segment is otherwise read from memory in a burst that no arithmetic hides.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ragged::cpu {
+
+// Rows still to be fetched, as a list of strided streams. The inner loops call tick() every eight
+// steps; each tick fetches a fixed number of whole rows, because a smooth fractional rate costs
+// more in branches than it wins. One stream ends and the next begins without a call, so that the
+// loops keep their registers.
+class Prefetcher {
+ public:
+  // Forgets every stream.
+  void clear() noexcept {
+    count_ = 0;
+    total_rows_ = 0;
+    rows_per_tick_ = 0;
+  }
+  // Adds `rows` rows of `row_bytes` bytes, `stride_bytes` apart. Streams beyond the capacity are
+  // dropped: a prefetch is only a hint.
+  void add(const void* first, std::ptrdiff_t stride_bytes, std::int64_t rows) noexcept {
+    if (rows <= 0 || count_ == kMaxStreams) return;
+    streams_[count_++] = {static_cast<const char*>(first), stride_bytes, rows};
+    total_rows_ += rows;
+  }
+  // Spreads the rows over about `ticks` ticks; `row_bytes` is the size of every row.
+  void start(std::int64_t ticks, std::int64_t row_bytes) noexcept {
+    if (count_ == 0) return;
+    lines_ = static_cast<int>((row_bytes + kLine - 1) / kLine);
+    const std::int64_t rate = (total_rows_ + ticks - 1) / (ticks > 0 ? ticks : 1);
+    rows_per_tick_ = static_cast<int>(rate < kMaxRowsPerTick ? rate : kMaxRowsPerTick);
+    next_ = 1;
+    at_ = streams_[0].first;
+    stride_ = streams_[0].stride_bytes;
+    rows_ = streams_[0].rows;
+  }
+
+  // Inlined into the inner loops.
+#if defined(__GNUC__)
+  __attribute__((always_inline))
+#endif
+  inline void
+  tick() noexcept {
+    for (int i = 0; i < rows_per_tick_; ++i) {
+      const char* p = at_;
+      for (int line = 0; line < lines_; ++line) {
+        __builtin_prefetch(p, 0, 2);  // to the second-level cache
+        p += kLine;
+      }
+      at_ += stride_;
+      if (--rows_ == 0) {
+        if (next_ == count_) {
+          rows_per_tick_ = 0;
+        } else {
+          at_ = streams_[next_].first;
+          stride_ = streams_[next_].stride_bytes;
+          rows_ = streams_[next_].rows;
+          ++next_;
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr int kMaxStreams = 12;
+  static constexpr int kMaxRowsPerTick = 12;
+  static constexpr std::int64_t kLine = 64;  // bytes
+
+  struct Stream {
+    const char* first;
+    std::ptrdiff_t stride_bytes;
+    std::int64_t rows;
+  };
+  const char* at_ = nullptr;
+  std::ptrdiff_t stride_ = 0;
+  std::int64_t rows_ = 0;
+  int rows_per_tick_ = 0;
+  int lines_ = 0;
+  int next_ = 0;
+  int count_ = 0;
+  std::int64_t total_rows_ = 0;
+  Stream streams_[kMaxStreams] = {};
+};
+
+}  // namespace ragged::cpu
