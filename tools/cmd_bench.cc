@@ -1,0 +1,201 @@
+// ragged bench: times named workloads.
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "atomic_file.hpp"
+#include "backends/contract.hpp"
+#include "bench/machine.hpp"
+#include "bench_report.hpp"
+#include "commands.hpp"
+#include "execution.hpp"
+#include "measure.hpp"
+#include "options.hpp"
+#include "progress.hpp"
+
+namespace ragged::tools {
+namespace {
+
+struct BenchOptions {
+  std::string suite_name;
+  std::vector<std::string> workloads;
+  std::vector<int> threads;
+  std::vector<RaggedAttnBackend> backends = {RaggedAttnBackend::AUTO};
+  std::optional<std::string> simd;
+  std::optional<DType> dtype;
+  std::string json;
+  double seconds = 1.0;
+  double most_gflop = 0;
+  bool list = false;
+};
+
+struct Step {
+  Case c;
+  int threads = 1;
+  RaggedAttnBackend backend = RaggedAttnBackend::AUTO;
+};
+
+void print_list() {
+  for (const char* name : {"cpu", "models"}) {
+    std::cout << name << ":\n";
+    for (const Workload& workload : suite(name)) {
+      std::cout << "  " << workload.name << ": " << case_of(workload).describe() << " ("
+                << workload.model << ")\n";
+    }
+  }
+}
+
+std::vector<Case> cases_of(const BenchOptions& o) {
+  if (o.suite_name.empty() == o.workloads.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                std::string("--suite or --workload: expected one of them, got ") +
+                    (o.suite_name.empty() ? "neither" : "both"));
+  }
+  std::vector<Case> cases;
+  if (!o.suite_name.empty()) {
+    for (const Workload& workload : suite(o.suite_name)) cases.push_back(case_of(workload));
+  }
+  for (const std::string& name : o.workloads) cases.push_back(case_of(find_workload(name)));
+  for (Case& c : cases) {
+    if (o.dtype) c.problem.dtype = *o.dtype;
+  }
+  return cases;
+}
+
+// Twice the last-level cache, and at most an eighth of the memory.
+std::int64_t rotation(const bench::Machine& machine) {
+  std::int64_t last_level = 0;
+  for (const bench::Cache& cache : machine.caches) last_level = std::max(last_level, cache.bytes);
+  return std::min(2 * last_level, machine.memory_bytes / 8);
+}
+
+DeviceFacts facts_of(const BenchOptions& o, int threads) {
+  DeviceFacts facts = DeviceFacts::host(threads);
+  if (!o.simd) return facts;
+  facts = DeviceFacts::parse("cpu:" + *o.simd + ":" + std::to_string(facts.threads));
+  if (!facts.present) {
+    throw Error(ErrorCode::invalid_argument,
+                "--simd: expected a target of this machine, got '" + *o.simd + "'");
+  }
+  return facts;
+}
+
+// One row, or none where the workload is left out; says why.
+std::optional<BenchRow> bench_step(const BenchOptions& o, const Step& step,
+                                   const MeasureSettings& settings, Progress& progress) {
+  Plan plan;
+  std::string skipped;
+  try {
+    make_plan(plan, step.c.problem, step.c.layouts(), facts_of(o, step.threads), built_backends(),
+              step.backend);
+    if (o.most_gflop > 0 && plan.flops() > o.most_gflop * 1e9) {
+      skipped = "above --most-gflop";
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    skipped = error.what();
+  }
+  if (!skipped.empty()) {
+    progress.clear();
+    std::cout << step.c.name << ": left out: " << skipped << '\n';
+    return std::nullopt;
+  }
+  return measure(step.c, plan,
+                 {.name = "ragged/" + plan.backend_name,
+                  .version = "",
+                  .run = [&plan](const RunArguments& arguments) { run(plan, arguments); }},
+                 settings);
+}
+
+int act(const BenchOptions& o) {
+  if (o.list) {
+    print_list();
+    return 0;
+  }
+  const bench::Machine machine = bench::Machine::read();
+  const std::vector<int> threads =
+      o.threads.empty() ? std::vector<int>{DeviceFacts::host().threads} : o.threads;
+  std::vector<Step> steps;
+  for (const Case& c : cases_of(o)) {
+    for (const RaggedAttnBackend backend : o.backends) {
+      for (const int count : threads) steps.push_back({c, count, backend});
+    }
+  }
+  MeasureSettings settings;
+  settings.seconds = o.seconds;
+  settings.rotate_bytes = rotation(machine);
+
+  const std::string machine_json = o.json.empty() ? "" : machine.to_json_with_probes();
+  std::vector<BenchRow> rows;
+  std::cout << table_heading();
+  bool right = true;
+  {
+    Progress progress(static_cast<int>(steps.size()));
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      progress.show(static_cast<int>(i), steps[i].c.name);
+      const auto row = bench_step(o, steps[i], settings, progress);
+      if (!row) continue;
+      progress.clear();
+      std::cout << table_line(*row) << std::flush;
+      right = right && row->right();
+      rows.push_back(*row);
+    }
+  }
+  if (!right) return 1;
+  if (!o.json.empty()) write_file(o.json, report_json(machine_json, settings, rows));
+  return 0;
+}
+
+}  // namespace
+
+Command add_bench(CLI::App& program) {
+  auto o = std::make_shared<BenchOptions>();
+  CLI::App* app = add_command(
+      program, "bench", "Time workloads; every sample stands between two probes of the machine");
+  const auto add = [&](const char* name, const char* type, const char* help, auto take) {
+    add_value(*app, "", name, type, help, take);
+  };
+  add("--suite", "NAME", "cpu (W1 to W9) or models. Example: --suite cpu",
+      [o](const std::string& text) {
+        (void)suite(text);
+        o->suite_name = text;
+      });
+  add("--workload", "LIST", "Workloads by name. Example: --workload W2,siglip-8",
+      [o](const std::string& text) { o->workloads = split_list("--workload", text); });
+  add("--threads", "LIST", "CPU threads, every core unless said. Example: --threads 1,2",
+      [o](const std::string& text) {
+        for (const std::string& part : split_list("--threads", text)) {
+          o->threads.push_back(static_cast<int>(parse_integer("--threads", part, 1, 4096)));
+        }
+      });
+  add("--dtype", "TYPE", "bf16, fp16 or fp32; the workload's unless said. Example: --dtype bf16",
+      [o](const std::string& text) { o->dtype = read_dtype("--dtype", text); });
+  add("--backend", "LIST", "Backends; the best unless said. Example: --backend cpu,reference",
+      [o](const std::string& text) {
+        o->backends.clear();
+        for (const std::string& part : split_list("--backend", text)) {
+          o->backends.push_back(read_backend("--backend", part));
+        }
+      });
+  add("--simd", "TARGET", "A narrower SIMD target of this CPU. Example: --simd avx2",
+      [o](const std::string& text) { o->simd = text; });
+  add("--seconds", "S", "Of samples for each row, 1 unless said. Example: --seconds 0.2",
+      [o](const std::string& text) {
+        o->seconds = parse_number("--seconds", text);
+        if (o->seconds < 0) {
+          throw Error(ErrorCode::invalid_argument,
+                      "--seconds: expected a number of at least 0, got '" + text + "'");
+        }
+      });
+  add("--most-gflop", "N", "Leave out workloads of more work. Example: --most-gflop 500",
+      [o](const std::string& text) {
+        o->most_gflop = static_cast<double>(parse_integer("--most-gflop", text, 1));
+      });
+  add("--json", "FILE", "Write machine, settings and rows. Example: --json cpu.json",
+      [o](const std::string& text) { o->json = text; });
+  add_flag(*app, "", "--list", "List the workloads. Example: ragged bench --list", o->list);
+  return {app, [o] { return act(*o); }};
+}
+
+}  // namespace ragged::tools

@@ -1,0 +1,55 @@
+#pragma once
+
+// A case planned on a device, and run on tensors that the program owns.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ragged/run.hpp>
+
+#include "tensors.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace ragged::tools {
+
+// What --device, --threads and --backend say.
+struct DeviceOptions {
+  std::optional<std::string> device;
+  std::optional<int> threads;
+  RaggedAttnBackend backend = RaggedAttnBackend::AUTO;
+
+  // Throws ragged::Error(invalid_argument) naming the option.
+  [[nodiscard]] DeviceFacts facts() const;
+};
+void add_device_options(CLI::App& app, DeviceOptions& options);
+
+struct Result {
+  Tensor out;
+  std::vector<float> lse;  // [tokens, num_qo_heads]
+};
+// Filled with NaN, so that a row that nobody wrote shows.
+Result poisoned_result(const Case& c);
+
+// The tensors of a run; no LSE and no workspace yet.
+RunArguments arguments_for(const Plan& plan, const Inputs& inputs, const Tensor& out);
+
+class Execution {
+ public:
+  // Throws what make_plan throws, and invalid_argument for a device that is not here.
+  Execution(const Case& c, const DeviceFacts& facts, RaggedAttnBackend backend);
+  [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
+  void run(const Inputs& inputs, Result& result);
+
+  // "cpu on cpu:avx512:2, tiles of 48 x 128".
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  Plan plan_;
+  AlignedBytes workspace_;
+};
+
+}  // namespace ragged::tools

@@ -1,0 +1,90 @@
+// The command-line program `ragged`. Exit status: 0 done; 1 a result is out of tolerance, or no
+// backend serves the case; 2 bad input, with one line on standard error.
+
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <ragged/error.hpp>
+#include <ragged/version.hpp>
+
+#include "commands.hpp"
+
+namespace {
+
+constexpr int kBadInput = 2;
+
+int bad_input(std::string line) {
+  for (char& c : line) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  std::cerr << "ragged: " << line << '\n';
+  return kBadInput;
+}
+
+// What the parser found wrong, in the words of the other errors: argument, expected, came.
+std::string explain(const CLI::ParseError& error, const std::string& first) {
+  const std::string text = error.what();
+  const std::string option = text.substr(0, text.find(':'));
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return "command: expected one of run, plan, info, bench, draw; got " +
+           (first.empty() ? "none" : "'" + first + "'");
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::string extras = text.substr(text.rfind(": ") + 2);
+    const std::size_t dash = extras.find("-");
+    const std::string extra = extras.substr(dash == std::string::npos ? 0 : dash);
+    return extra.substr(0, extra.find(' ')) + ": expected an option of 'ragged " + first +
+           " --help'";
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool twice = text.find("received") != std::string::npos;
+    return option + ": expected " + (twice ? "it once, got it again" : "a value, got none");
+  }
+  return text;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("Attention over packed sequences of different lengths", "ragged");
+  program.set_version_flag("--version", std::string("ragged ") + RAGGED_VERSION);
+  program.require_subcommand(1);
+  program.footer(
+      "Examples:\n"
+      "  ragged run --lengths 3,17,512 --heads 16 --head-dim 72\n"
+      "  ragged plan --workload qwen25vl-window --device h200\n"
+      "'ragged COMMAND --help' shows a command's options.");
+  std::vector<ragged::tools::Command> commands = {
+      ragged::tools::add_run(program), ragged::tools::add_plan(program),
+      ragged::tools::add_info(program), ragged::tools::add_bench(program)};
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    return program.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    return bad_input(explain(error, argc > 1 ? argv[1] : ""));
+  }
+  for (const ragged::tools::Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    const int status = command.action();
+    std::cout.flush();
+    return std::cout ? status : bad_input("standard output: writing failed");
+  }
+  return kBadInput;  // not reached: one command is required
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const ragged::Error& error) {
+    return bad_input(error.what());
+  } catch (const std::bad_alloc&) {
+    return bad_input("out of memory");
+  } catch (const std::exception& error) {
+    return bad_input(error.what());
+  }
+}
