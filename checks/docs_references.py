@@ -36,7 +36,7 @@ def commands(text):
 def check_path(tree, page, path, top):
     """A relative path in code style must exist, from the root or beside the page."""
     first = path.split("/")[0]
-    if "/" not in path.rstrip("/") and not re.search(r"\.(md|py|cc|hpp|h|json|txt|cmake|cu)$", path):
+    if "/" not in path.rstrip("/") and not re.search(r"\w\.(md|py|cc|hpp|h|json|txt|cmake|cu)$", path):
         return None
     if "/" in path and first not in top and not path.startswith("./"):
         return None  # not a path of this project: "a/b"

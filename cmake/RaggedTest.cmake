@@ -1,7 +1,7 @@
 # ragged_test(NAME SOURCES ... LINK ... [LABELS ...]): one GoogleTest program; every test in it is a
 # ctest of its own, labelled `cpu` unless said otherwise, run from the project's root so that data
 # paths are relative to it. Labels that mean something to scripts/test: `threads` (run under the
-# thread sanitizer), `large` (left out under sanitizers and emulation), `package`.
+# thread sanitizer); `large`, `timing` and `package` (left out under sanitizers and emulation).
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
