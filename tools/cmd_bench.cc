@@ -7,6 +7,7 @@
 #include "atomic_file.hpp"
 #include "backends/contract.hpp"
 #include "bench/machine.hpp"
+#include "bench_peers.hpp"
 #include "bench_report.hpp"
 #include "commands.hpp"
 #include "execution.hpp"
@@ -27,6 +28,7 @@ struct BenchOptions {
   std::string json;
   double seconds = 1.0;
   double most_gflop = 0;
+  bool peers = false;
   bool list = false;
 };
 
@@ -34,6 +36,7 @@ struct Step {
   Case c;
   int threads = 1;
   RaggedAttnBackend backend = RaggedAttnBackend::AUTO;
+  bool peers = false;
 };
 
 void print_list() {
@@ -81,31 +84,41 @@ DeviceFacts facts_of(const BenchOptions& o, int threads) {
   return facts;
 }
 
-// One row, or none where the workload is left out; says why.
-std::optional<BenchRow> bench_step(const BenchOptions& o, const Step& step,
-                                   const MeasureSettings& settings, Progress& progress) {
+// Our row and those of the built-in peers, or none where the workload is left out; says why.
+std::vector<BenchRow> bench_step(const BenchOptions& o, const Step& step,
+                                 const MeasureSettings& settings, Progress& progress) {
+  const auto left_out = [&](const std::string& who, const std::string& why) {
+    progress.clear();
+    std::cout << step.c.name << who << ": left out: " << why << '\n';
+  };
   Plan plan;
-  std::string skipped;
   try {
     make_plan(plan, step.c.problem, step.c.layouts(), facts_of(o, step.threads), built_backends(),
               step.backend);
-    if (o.most_gflop > 0 && plan.flops() > o.most_gflop * 1e9) {
-      skipped = "above --most-gflop";
-    }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
-    skipped = error.what();
+    left_out("", error.what());
+    return {};
   }
-  if (!skipped.empty()) {
-    progress.clear();
-    std::cout << step.c.name << ": left out: " << skipped << '\n';
-    return std::nullopt;
+  if (o.most_gflop > 0 && plan.flops() > o.most_gflop * 1e9) {
+    left_out("", "above --most-gflop");
+    return {};
   }
-  return measure(step.c, plan,
-                 {.name = "ragged/" + plan.backend_name,
-                  .version = "",
-                  .run = [&plan](const RunArguments& arguments) { run(plan, arguments); }},
-                 settings);
+  std::vector<BenchRow> rows;
+  rows.push_back(measure(step.c, plan,
+                         {.name = "ragged/" + plan.backend_name,
+                          .version = "",
+                          .run = [&plan](const RunArguments& arguments) { run(plan, arguments); }},
+                         settings));
+  if (!step.peers) return rows;
+  for (const PeerProvider& peer : peers_for(plan)) {
+    if (peer.declined.empty()) {
+      rows.push_back(measure(step.c, plan, peer.provider, settings));
+    } else {
+      left_out(", " + peer.provider.name, peer.declined);
+    }
+  }
+  return rows;
 }
 
 int act(const BenchOptions& o) {
@@ -119,7 +132,10 @@ int act(const BenchOptions& o) {
   std::vector<Step> steps;
   for (const Case& c : cases_of(o)) {
     for (const RaggedAttnBackend backend : o.backends) {
-      for (const int count : threads) steps.push_back({c, count, backend});
+      // Peers take no backend of ours: once is enough.
+      for (const int count : threads) {
+        steps.push_back({c, count, backend, o.peers && backend == o.backends.front()});
+      }
     }
   }
   MeasureSettings settings;
@@ -134,16 +150,23 @@ int act(const BenchOptions& o) {
     Progress progress(static_cast<int>(steps.size()));
     for (std::size_t i = 0; i < steps.size(); ++i) {
       progress.show(static_cast<int>(i), steps[i].c.name);
-      const auto row = bench_step(o, steps[i], settings, progress);
-      if (!row) continue;
-      progress.clear();
-      std::cout << table_line(*row) << std::flush;
-      right = right && row->right();
-      rows.push_back(*row);
+      for (const BenchRow& row : bench_step(o, steps[i], settings, progress)) {
+        progress.clear();
+        std::cout << table_line(row) << std::flush;
+        // A peer that is wrong loses its row; ours ends the report.
+        const bool ours = row.provider.starts_with("ragged/");
+        right = right && (row.right() || !ours);
+        if (row.right()) rows.push_back(row);
+      }
     }
   }
   if (!right) return 1;
-  if (!o.json.empty()) write_file(o.json, report_json(machine_json, settings, rows));
+  if (o.json.empty()) return 0;
+  write_file(o.json, report_json(machine_json, settings, rows));
+  if (o.peers) {
+    const std::string missing = run_python_peers(o.json, rows, o.seconds);
+    if (!missing.empty()) std::cout << "Peers of Python left out: " << missing << '\n';
+  }
   return 0;
 }
 
@@ -194,6 +217,9 @@ Command add_bench(CLI::App& program) {
       });
   add("--json", "FILE", "Write machine, settings and rows. Example: --json cpu.json",
       [o](const std::string& text) { o->json = text; });
+  add_flag(*app, "", "--peers",
+           "Other libraries too: built-in ones and, with --json, Python's. Example: --peers",
+           o->peers);
   add_flag(*app, "", "--list", "List the workloads. Example: ragged bench --list", o->list);
   return {app, [o] { return act(*o); }};
 }

@@ -19,6 +19,9 @@ except ImportError:
     sys.exit(77)
 
 import frameworks  # noqa: E402
+import peers_cpu  # noqa: E402
+import probe  # noqa: E402
+import report  # noqa: E402
 import workload as workloads  # noqa: E402
 
 
@@ -94,6 +97,35 @@ class Frameworks(unittest.TestCase):
 
     def test_torch(self):
         self.check("torch")
+
+
+class Command(unittest.TestCase):
+    def test_adds_rows_to_a_report(self):
+        installed = [name for name in frameworks.FRAMEWORKS if frameworks.version(name)]
+        try:
+            probe.find()
+        except FileNotFoundError as error:
+            self.skipTest(str(error))
+        if not installed:
+            self.skipTest("no framework is installed")
+        with tempfile.TemporaryDirectory() as folder:
+            listed, path = pathlib.Path(folder) / "w.json", pathlib.Path(folder) / "r.json"
+            listed.write_text(json.dumps(ENTRIES), encoding="utf-8")
+            common = ["--json", str(path), "--workloads", str(listed), "--seconds", "0",
+                      "--rotate-bytes", "1", "--threads", "1", "--providers", installed[0]]
+            self.assertEqual(peers_cpu.main([*common, "--names", "dense,ragged"]), 0)
+            self.assertEqual(peers_cpu.main([*common, "--names", "ragged"]), 0)  # replaces its row
+            made = report.load(path)
+        self.assertEqual([row["workload"] for row in made["rows"]], ["dense", "ragged"])
+        self.assertIn("flags", made["machine"])
+        for row in made["rows"]:
+            self.assertEqual((row["provider"], row["samples"]), (installed[0], 3))
+            self.assertGreater(row["percent_of_peak"], 0)
+            self.assertLessEqual(row["max_error"], row["tolerance"])
+
+    def test_refuses_what_it_does_not_know(self):
+        for option, value in (("--names", "W0"), ("--providers", "numpy"), ("--dtypes", "fp8")):
+            self.assertEqual(peers_cpu.main(["--json", "unused.json", option, value]), 2)
 
 
 if __name__ == "__main__":
