@@ -1,0 +1,158 @@
+#include "backends/execute.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace ragged::test {
+namespace {
+
+constexpr std::size_t kScratchAlignment = 64;
+constexpr std::uint32_t kBorder = 0xb5;
+
+Result execute_plan(const Target& target, Step& step, const How& how) {
+  const Data& data = step.data();
+  const Backend* const backends[] = {target.backend};
+  Plan plan;
+  make_plan(plan, problem_of(data.c, data.dtype), step.layouts(), target.facts, backends,
+            target.backend->id());
+  const Scratch scratch(*target.memory, plan.workspace_bytes);
+  RunArguments arguments = step.arguments(how.lse);
+  arguments.workspace = scratch.workspace();
+  arguments.executor = how.executor;
+  run(plan, arguments);
+  EXPECT_FALSE(scratch.overrun()) << "wrote past the workspace of " << plan.workspace_bytes
+                                  << " bytes";
+  return step.collect(how.lse);
+}
+
+}  // namespace
+
+Scratch::Scratch(Memory& memory, std::size_t bytes)
+    : memory_(&memory),
+      bytes_(bytes),
+      border_(kScratchAlignment - bytes % kScratchAlignment),
+      buffer_(memory.allocate(bytes + border_, kScratchAlignment)) {
+  memory_->fill(buffer_.data(), kBorder, 1, buffer_.bytes());
+}
+
+bool Scratch::overrun() const {
+  std::vector<std::byte> border(border_);
+  memory_->download(border.data(), buffer_.data() + bytes_, border_);
+  for (const std::byte value : border) {
+    if (value != static_cast<std::byte>(kBorder)) return true;
+  }
+  return false;
+}
+
+Ceilings roomy_ceilings(const Step& step) {
+  return {static_cast<std::int64_t>(step.q_side().starts.size()) + 3, step.q_side().rows + 37,
+          step.kv_side().rows + step.prefix_side().rows + 41};
+}
+
+WrapperOptions wrapper_options(const Target& target, const Case& c, DType dtype) {
+  WrapperOptions options;
+  options.num_qo_heads = c.num_qo_heads;
+  options.num_kv_heads = c.num_kv_heads;
+  options.head_dim = c.head_dim;
+  options.device = target.memory->device();
+  options.sm_scale = c.sm_scale;
+  options.q_data_type = dtype;
+  options.backend = target.backend->id();
+  options.block_size = c.block_size;
+  options.facts = target.facts;
+  return options;
+}
+
+std::variant<RaggedPrefillWrapper, RaggedCrossPrefillWrapper, PrefixedPrefillWrapper,
+             RaggedBlockCausalWrapper>
+AnyWrapper::make(const Case& c, const WrapperOptions& options) {
+  switch (c.kind) {
+    case AttentionKind::cross:
+      return RaggedCrossPrefillWrapper(options);
+    case AttentionKind::prefixed:
+      return PrefixedPrefillWrapper(options);
+    case AttentionKind::block_causal:
+      return RaggedBlockCausalWrapper(options);
+    case AttentionKind::self:
+      break;
+  }
+  return RaggedPrefillWrapper(options);
+}
+
+AnyWrapper::AnyWrapper(const Case& c, const WrapperOptions& options) : wrapper_(make(c, options)) {}
+
+void AnyWrapper::plan(const Step& step) {
+  const Case& c = step.data().c;
+  const Side& q = step.q_side();
+  const Side& kv = step.kv_side();
+  const Side& prefix = step.prefix_side();
+  const SegmentSpans q_spans = {q.span_starts.view(), q.span_lengths.view()};
+  if (auto* self = std::get_if<RaggedPrefillWrapper>(&wrapper_)) {
+    if (q.gaps) {
+      self->plan(q_spans, c.causal);
+    } else {
+      self->plan(q.cu_seqlens.view(), c.causal);
+    }
+  } else if (auto* cross = std::get_if<RaggedCrossPrefillWrapper>(&wrapper_)) {
+    if (q.gaps) {
+      cross->plan(q_spans, {kv.span_starts.view(), kv.span_lengths.view()});
+    } else {
+      cross->plan(q.cu_seqlens.view(), kv.cu_seqlens.view());
+    }
+  } else if (auto* block = std::get_if<RaggedBlockCausalWrapper>(&wrapper_)) {
+    if (q.gaps) {
+      block->plan(q_spans);
+    } else {
+      block->plan(q.cu_seqlens.view());
+    }
+  } else if (auto* prefixed = std::get_if<PrefixedPrefillWrapper>(&wrapper_)) {
+    if (!c.two_sources()) {
+      prefixed->plan(q.cu_seqlens.view(), kv.cu_seqlens.view(), c.causal);
+    } else if (c.kv_lengths.empty()) {
+      prefixed->plan_two_sources(q.cu_seqlens.view(), prefix.cu_seqlens.view(), c.causal);
+    } else {
+      prefixed->plan_two_sources(q.cu_seqlens.view(), prefix.cu_seqlens.view(),
+                                 kv.cu_seqlens.view(), c.causal);
+    }
+  }
+}
+
+void AnyWrapper::run(const Step& step, bool with_lse) {
+  const RunArguments a = step.arguments(with_lse);
+  std::visit(
+      [&](auto& wrapper) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(wrapper)>, PrefixedPrefillWrapper>) {
+          if (step.data().c.two_sources()) {
+            wrapper.run_two_sources(a.q, a.prefix_k, a.prefix_v, a.k, a.v, a.out, a.lse);
+            return;
+          }
+        }
+        wrapper.run(a.q, a.k, a.v, a.out, a.lse);
+      },
+      wrapper_);
+}
+
+const WrapperBase& AnyWrapper::base() const {
+  return std::visit([](const auto& wrapper) -> const WrapperBase& { return wrapper; }, wrapper_);
+}
+
+Result execute(const Target& target, const Data& data, const How& how) {
+  Step step(data, *target.memory, how.poison, how.only_segment);
+  if (how.path == Path::plan) return execute_plan(target, step, how);
+  WrapperOptions options = wrapper_options(target, data.c, data.dtype);
+  options.executor = how.executor;
+  if (how.path == Path::capacity) {
+    const Ceilings ceilings = roomy_ceilings(step);
+    options.accelerator_graph = true;
+    options.max_num_segments = ceilings.max_num_segments;
+    options.max_total_tokens = ceilings.max_total_tokens;
+    options.max_total_kv_tokens = ceilings.max_total_kv_tokens;
+  }
+  AnyWrapper wrapper(data.c, options);
+  wrapper.plan(step);
+  wrapper.run(step, how.lse);
+  return step.collect(how.lse);
+}
+
+}  // namespace ragged::test

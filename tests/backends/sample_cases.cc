@@ -1,0 +1,45 @@
+#include "backends/sample_cases.hpp"
+
+namespace ragged::test {
+
+std::vector<Case> sample_cases() {
+  std::vector<Case> cases;
+  Case c;
+  c.num_qo_heads = 6;
+  c.num_kv_heads = 2;
+  c.head_dim = 40;
+  c.q_lengths = {50, 0, 1, 130, 17};
+
+  c.name = "self";
+  cases.push_back(c);
+  c.name = "self_causal";
+  c.causal = true;
+  cases.push_back(c);
+  c.name = "block_causal";
+  c.kind = AttentionKind::block_causal;
+  c.causal = false;
+  c.block_size = 12;
+  cases.push_back(c);
+
+  c.block_size = 0;
+  c.name = "cross";
+  c.kind = AttentionKind::cross;
+  c.kv_lengths = {33, 20, 140, 0, 70};
+  cases.push_back(c);
+  c.name = "prefixed_causal";
+  c.kind = AttentionKind::prefixed;
+  c.causal = true;
+  c.kv_lengths = {83, 20, 140, 130, 12};
+  cases.push_back(c);
+  c.name = "two_sources";
+  c.causal = false;
+  c.kv_lengths = {};
+  c.prefix_lengths = {33, 20, 139, 0, 65};
+  cases.push_back(c);
+  c.name = "two_sources_causal";
+  c.causal = true;
+  cases.push_back(c);
+  return cases;
+}
+
+}  // namespace ragged::test
