@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import statistics
+import sys
 
 KEY = ("workload", "provider", "threads", "dtype")
 
@@ -78,3 +79,24 @@ def make_row(key, us, peaks, flops, size, **more):
         "peak_gflops": statistics.median(peaks), "gbps": 1e-3 * size / middle,
         "samples": len(us), **more,
     }
+
+
+def main(arguments):
+    """report.py INTO.json PART.json...: merges parts of one machine's report; a later row replaces an earlier one."""
+    if len(arguments) < 2:
+        print("usage: report.py INTO.json PART.json...", file=sys.stderr)
+        return 2
+    into, *parts = arguments
+    merged = load(into)
+    for path in parts:
+        part = load(path)
+        if not merged["rows"]:
+            merged = part
+            continue
+        merged = merge(merged, part["machine"], part["rows"])
+    save(into, merged)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

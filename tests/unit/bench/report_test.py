@@ -57,6 +57,18 @@ class Merging(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "another machine"):
             report.merge({"machine": MACHINE, "rows": []}, other, [row()])
 
+    def test_joins_parts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = [str(pathlib.Path(folder) / name) for name in ("all.json", "a.json", "b.json")]
+            report.save(names[1], {"machine": MACHINE, "settings": {}, "rows": [row()]})
+            report.save(names[2], {"machine": MACHINE, "rows": [row("W2"), row(percent=70.0)]})
+            self.assertEqual(report.main(names), 0)
+            made = report.load(names[0])
+        self.assertEqual([r["workload"] for r in made["rows"]], ["W1", "W2"])
+        self.assertAlmostEqual(made["rows"][0]["percent_of_peak"], 70.0)
+        self.assertEqual(made["settings"], {})
+        self.assertEqual(report.main(["all.json"]), 2)
+
     def test_survives_the_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "r.json"
