@@ -1,9 +1,8 @@
-// Probe loops of the 64-bit Arm targets. Longer vectors (SVE) have no loop: there the NEON peak is
-// what percentages refer to.
+// Probe loops of the 64-bit Arm targets, in assembly as those of x86: compilers keep arrays of
+// accumulators in memory beside the registers. Longer vectors (SVE) have no loop: there the NEON
+// peak is what percentages refer to.
 
 #if defined(__aarch64__)
-
-#include <arm_neon.h>
 
 #include "bench/probe_loops.hpp"
 
@@ -12,45 +11,54 @@ namespace {
 
 bool always() { return true; }
 
-// Keeps a value in a register and hides it from the optimizer.
-inline void keep(float32x4_t& value) { asm volatile("" : "+w"(value)); }
+// Twenty-four accumulators, v8 to v31: four pipes of four cycles, with room left.
+#define RAGGED_ACCUMULATORS(OP)                                                                    \
+  OP(8)                                                                                            \
+  OP(9) OP(10) OP(11) OP(12) OP(13) OP(14) OP(15) OP(16) OP(17) OP(18) OP(19) OP(20) OP(21) OP(22) \
+      OP(23) OP(24) OP(25) OP(26) OP(27) OP(28) OP(29) OP(30) OP(31)
+#define RAGGED_CLOBBERS                                                                          \
+  "v0", "v1", "v2", "v3", "v4", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",     \
+      "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", \
+      "v30", "v31"
+#define RAGGED_ZERO(I) "movi v" #I ".4s, #0\n"
+#define RAGGED_FMLA(I) "fmla v" #I ".4s, v0.4s, v0.4s\n"
 
-// Twenty-four accumulators: four pipes of four cycles, with room left.
 void fma_neon(std::int64_t iterations) {
-  float32x4_t sums[24];
-  float32x4_t one = vdupq_n_f32(1.0F);
-  for (auto& sum : sums) sum = vdupq_n_f32(0.0F);
-  for (; iterations > 0; --iterations) {
-    keep(one);
-#pragma GCC unroll 24
-    for (auto& sum : sums) sum = vfmaq_f32(sum, one, one);
-  }
-  for (auto& sum : sums) keep(sum);
+  asm volatile("fmov v0.4s, #1.0\n" RAGGED_ACCUMULATORS(RAGGED_ZERO) "1:\n" RAGGED_ACCUMULATORS(
+                   RAGGED_FMLA) "subs %0, %0, #1\n b.ne 1b\n"
+               : "+r"(iterations)
+               :
+               : RAGGED_CLOBBERS, "cc");
 }
 
 // 8 keys x 12 rows: 5 loads beside 24 multiply-adds, the key's value taken from a lane.
+#define RAGGED_KEY(A, B, C, LANE) \
+  "fmla v" A ".4s, v0.4s, " LANE  \
+  "\n"                            \
+  "fmla v" B ".4s, v1.4s, " LANE  \
+  "\n"                            \
+  "fmla v" C ".4s, v2.4s, " LANE "\n"
+
 void kernel_neon(const float* l1_data, std::int64_t iterations) {
   for (; iterations > 0; --iterations) {
     const float* rows = l1_data;
     const float* keys = l1_data + kProbeDepth * 12;
-    float32x4_t sums[24];
-    for (auto& sum : sums) sum = vdupq_n_f32(0.0F);
-    for (std::int64_t step = 0; step < kProbeDepth; ++step, rows += 12, keys += 8) {
-      const float32x4_t r[3] = {vld1q_f32(rows), vld1q_f32(rows + 4), vld1q_f32(rows + 8)};
-      const float32x4_t low = vld1q_f32(keys), high = vld1q_f32(keys + 4);
-#pragma GCC unroll 3
-      for (int i = 0; i < 3; ++i) {
-        sums[i] = vfmaq_laneq_f32(sums[i], r[i], low, 0);
-        sums[3 + i] = vfmaq_laneq_f32(sums[3 + i], r[i], low, 1);
-        sums[6 + i] = vfmaq_laneq_f32(sums[6 + i], r[i], low, 2);
-        sums[9 + i] = vfmaq_laneq_f32(sums[9 + i], r[i], low, 3);
-        sums[12 + i] = vfmaq_laneq_f32(sums[12 + i], r[i], high, 0);
-        sums[15 + i] = vfmaq_laneq_f32(sums[15 + i], r[i], high, 1);
-        sums[18 + i] = vfmaq_laneq_f32(sums[18 + i], r[i], high, 2);
-        sums[21 + i] = vfmaq_laneq_f32(sums[21 + i], r[i], high, 3);
-      }
-    }
-    for (auto& sum : sums) keep(sum);
+    std::int64_t steps = kProbeDepth;
+    asm volatile(
+        RAGGED_ACCUMULATORS(RAGGED_ZERO) "1:\n"
+        "ldp q0, q1, [%[rows]]\n ldr q2, [%[rows], #32]\n ldp q3, q4, [%[keys]], #32\n"
+        RAGGED_KEY("8", "9", "10", "v3.s[0]")
+        RAGGED_KEY("11", "12", "13", "v3.s[1]")
+        RAGGED_KEY("14", "15", "16", "v3.s[2]")
+        RAGGED_KEY("17", "18", "19", "v3.s[3]")
+        RAGGED_KEY("20", "21", "22", "v4.s[0]")
+        RAGGED_KEY("23", "24", "25", "v4.s[1]")
+        RAGGED_KEY("26", "27", "28", "v4.s[2]")
+        RAGGED_KEY("29", "30", "31", "v4.s[3]")
+        "add %[rows], %[rows], #48\n subs %[steps], %[steps], #1\n b.ne 1b\n"
+        : [rows] "+r"(rows), [keys] "+r"(keys), [steps] "+r"(steps)
+        :
+        : RAGGED_CLOBBERS, "cc", "memory");
   }
 }
 
