@@ -58,17 +58,24 @@ std::string table_line(const BenchRow& row) {
 
 std::string report_json(const std::string& machine_json, const MeasureSettings& settings,
                         const std::vector<BenchRow>& rows) {
-  Json list = Json::array();
-  for (const BenchRow& row : rows) list.push_back(json_of(row));
-  const Json report = {{"ragged_version", RAGGED_VERSION},
-                       {"machine", Json::parse(machine_json)},
-                       {"settings",
-                        {{"seconds", settings.seconds},
-                         {"max_samples", settings.max_samples},
-                         {"seed", settings.seed},
-                         {"rotate_bytes", settings.rotate_bytes}}},
-                       {"rows", list}};
-  return report.dump(1) + "\n";
+  const Json head = {{"ragged_version", RAGGED_VERSION},
+                     {"machine", Json::parse(machine_json)},
+                     {"settings",
+                      {{"seconds", settings.seconds},
+                       {"max_samples", settings.max_samples},
+                       {"seed", settings.seed},
+                       {"rotate_bytes", settings.rotate_bytes}}}};
+  // One row a line, so that a change of one is a change of one line.
+  std::string text = "{";
+  for (const auto& [name, value] : head.items()) {
+    text += Json(name).dump() + ": " + value.dump() + ",\n";
+  }
+  text += "\"rows\": [";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += i == 0 ? "\n  " : ",\n  ";
+    text += json_of(rows[i]).dump();
+  }
+  return text + "\n]}\n";
 }
 
 }  // namespace ragged::tools

@@ -87,20 +87,21 @@ void Execution::run(const Inputs& inputs, Result& result) {
   ragged::run(plan_, arguments);
 }
 
-std::string Execution::describe() const {
-  std::string text = plan_.backend_name + " on " + plan_.device.to_string();
-  std::string tiles;
-  for (std::int32_t i = 0; i < plan_.tiles.num_rules; ++i) {
-    // Only rules that a unit of this plan falls under.
-    if (std::none_of(plan_.units.begin(), plan_.units.end(),
-                     [&](const WorkUnit& unit) { return unit.rule == i; })) {
-      continue;
-    }
-    const Tile& tile = plan_.tiles.rules[i].tile;
-    tiles += (tiles.empty() ? "" : ", ") + std::to_string(tile.q_rows) + " x " +
-             std::to_string(tile.kv_rows);
+std::string tiles_text(const Plan& plan) {
+  std::vector<std::string> tiles;
+  for (const WorkUnit& unit : plan.units) {
+    const Tile& tile = plan.tiles.rules[unit.rule].tile;
+    const std::string text = std::to_string(tile.q_rows) + " x " + std::to_string(tile.kv_rows);
+    if (std::find(tiles.begin(), tiles.end(), text) == tiles.end()) tiles.push_back(text);
   }
-  return tiles.empty() ? text : text + ", tiles of " + tiles + " (query rows x keys)";
+  if (tiles.empty()) return "no tiles";
+  std::string all = "tiles of ";
+  for (std::size_t i = 0; i < tiles.size(); ++i) all += (i == 0 ? "" : " and ") + tiles[i];
+  return all + " (query rows x keys)";
+}
+
+std::string Execution::describe() const {
+  return plan_.backend_name + " on " + plan_.device.to_string() + ", " + tiles_text(plan_);
 }
 
 }  // namespace ragged::tools

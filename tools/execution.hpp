@@ -37,6 +37,9 @@ Result poisoned_result(const Case& c);
 // The tensors of a run; no LSE and no workspace yet.
 RunArguments arguments_for(const Plan& plan, const Inputs& inputs, const Tensor& out);
 
+// "tiles of 48 x 128 (query rows x keys)": each that a unit of the plan has, or "no tiles".
+std::string tiles_text(const Plan& plan);
+
 class Execution {
  public:
   // Throws what make_plan throws, and invalid_argument for a device that is not here.
@@ -44,7 +47,7 @@ class Execution {
   [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
   void run(const Inputs& inputs, Result& result);
 
-  // "cpu on cpu:avx512:2, tiles of 48 x 128".
+  // "cpu on cpu:avx512:2, tiles of 48 x 128 (query rows x keys)".
   [[nodiscard]] std::string describe() const;
 
  private:

@@ -58,7 +58,8 @@ int run(int argc, char** argv) {
       "'ragged COMMAND --help' shows a command's options.");
   std::vector<ragged::tools::Command> commands = {
       ragged::tools::add_run(program), ragged::tools::add_plan(program),
-      ragged::tools::add_info(program), ragged::tools::add_bench(program)};
+      ragged::tools::add_info(program), ragged::tools::add_bench(program),
+      ragged::tools::add_draw(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -69,7 +69,7 @@ TEST(Cli, EveryMistakeIsOneLine) {
 TEST(Cli, HelpSaysItWithExamples) {
   EXPECT_EQ(run_program({"--help"}).status, 0);
   EXPECT_TRUE(holds(run_program({"--version"}).out, "ragged "));
-  for (const char* command : {"run", "plan", "info"}) {
+  for (const char* command : {"run", "plan", "info", "bench", "draw"}) {
     const Finished help = run_program({command, "--help"});
     EXPECT_EQ(help.status, 0);
     EXPECT_EQ(help.err, "");
@@ -202,6 +202,45 @@ TEST(CliPlan, ForADeviceThatIsNotHere) {
   EXPECT_TRUE(holds(done.out, "reference"));
   expect_refused({"plan", "--lengths", "3", "--device", "h200", "--threads", "2"},
                  "--threads: expected a CPU");
+}
+
+TEST(CliBench, WritesAReport) {
+  const Folder folder;
+  const std::string report = folder.file("report.json");
+  const Finished done = run_program(
+      {"bench", "--workload", "W8", "--threads", "1", "--seconds", "0", "--json", report});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_TRUE(holds(done.out, "W8 "));
+  EXPECT_EQ(done.err, "") << "no progress bar where standard error is no terminal";
+  std::ifstream file(report);
+  const auto json = nlohmann::json::parse(file);
+  ASSERT_EQ(json.at("rows").size(), 1U);
+  EXPECT_EQ(json.at("rows").at(0).at("workload"), "W8");
+  EXPECT_EQ(json.at("rows").at(0).at("threads"), 1);
+  EXPECT_TRUE(json.at("machine").contains("fma_peak_gflops"));
+}
+
+TEST(CliBench, RefusesByName) {
+  expect_refused({"bench"}, "--suite or --workload: expected one of them, got neither");
+  expect_refused({"bench", "--suite", "gpu"}, "--suite: expected cpu or models");
+  expect_refused({"bench", "--workload", "W1,"}, "--workload: expected a list");
+  expect_refused({"bench", "--workload", "W1", "--threads", "0"}, "--threads: expected an integer");
+  expect_refused({"bench", "--workload", "W1", "--seconds", "-1"}, "--seconds: expected");
+  EXPECT_TRUE(holds(run_program({"bench", "--list"}).out, "W9: prefixed"));
+}
+
+TEST(CliDraw, WritesAPicture) {
+  const Folder folder;
+  const std::string picture = folder.file("plan.svg");
+  const Finished done = run_program({"draw", "--lengths", "5,9", "--causal", "--output", picture});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(done.out, "");
+  std::ifstream file(picture);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(holds(text, "<svg "));
+  EXPECT_EQ(text, run_program({"draw", "--lengths", "5,9", "--causal"}).out);
+  expect_refused({"draw", "--lengths", "5", "--segments", "0"}, "--segments: expected");
+  expect_refused({"draw", "--lengths", "5", "--device", "tpu"}, "--device: ");
 }
 
 TEST(CliInfo, NamesEveryBackend) {
