@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/matrix.hpp"
 #include "backends/cpu/targets.hpp"
 
 namespace ragged {
@@ -44,6 +45,45 @@ cpu::ScratchShape scratch_of(const Problem& problem, const DeviceFacts& device,
                             std::int64_t{tile.unit_rows} * tile.heads, max_kv_length);
 }
 
+// Whether items may run on matrix tiles: bf16 inputs, on a device that is said to have them.
+bool uses_matrix(const Problem& problem, const DeviceFacts& device) {
+  return problem.dtype == DType::bf16 && device.simd == "amx";
+}
+
+// Rows of a matrix item, heads of the group counted apart: enough to pay for packing the keys, and
+// sums and queries of all workers within 24 MiB.
+std::int64_t matrix_rows(const Problem& problem, const DeviceFacts& device) {
+  const std::int64_t row_bytes = std::int64_t{8} * problem.head_dim;
+  const std::int64_t most = (std::int64_t{24} << 20) / (row_bytes * std::max(device.threads, 1));
+  const std::int64_t rows =
+      std::clamp(most / cpu::matrix::kPanelRows * cpu::matrix::kPanelRows,
+                 std::int64_t{cpu::matrix::kPanelRows}, cpu::matrix::kUnitRows);
+  return std::max<std::int64_t>(rows, problem.group());
+}
+
+Tile matrix_tile(const Problem& problem, const DeviceFacts& device) {
+  const int group = problem.group();
+  Tile tile;
+  tile.q_rows = std::max(cpu::matrix::kPanelRows / group, 1);
+  tile.kv_rows = cpu::matrix::kChunkKeys;
+  const std::int64_t tokens = matrix_rows(problem, device) / group;
+  tile.unit_rows =
+      static_cast<std::int32_t>(std::max<std::int64_t>(tokens / tile.q_rows, 1)) * tile.q_rows;
+  tile.heads = group;
+  tile.variant = static_cast<std::int32_t>(Variant::matrix);
+  return tile;
+}
+
+// Bytes of workspace for each worker.
+std::size_t worker_bytes(const Problem& problem, const DeviceFacts& device,
+                         std::int64_t max_kv_length) {
+  const std::size_t vectors = sizeof(float) * scratch_of(problem, device, max_kv_length).total;
+  if (!uses_matrix(problem, device)) return vectors;
+  const Tile tile = matrix_tile(problem, device);
+  return std::max(vectors, cpu::matrix::scratch_bytes(problem.head_dim,
+                                                      std::int64_t{tile.unit_rows} * tile.heads));
+}
+
 // Whether whole cache lines can be written past the caches: every row of every head starts and ends
 // on a line.
 bool lines_are_whole(const TensorView& out) {
@@ -73,9 +113,14 @@ class CpuBackend final : public Backend {
       few_rows.max_q_length = cpu::kInPlaceRows / problem.group();
       few_rows.tile = tile_of(problem, device, Variant::in_place);
     }
-    table.rules[table.num_rules++].tile = tile_of(problem, device, Variant::packed);
-    tuning.workspace_bytes = sizeof(float) * static_cast<std::size_t>(device.threads) *
-                             scratch_of(problem, device, totals.max_kv_length).total;
+    TileRule& rest = table.rules[table.num_rules++];
+    rest.tile = tile_of(problem, device, Variant::packed);
+    if (uses_matrix(problem, device)) {
+      rest.max_q_length = (cpu::matrix::kFewestRows - 1) / problem.group();
+      table.rules[table.num_rules++].tile = matrix_tile(problem, device);
+    }
+    tuning.workspace_bytes = static_cast<std::size_t>(device.threads) *
+                             worker_bytes(problem, device, totals.max_kv_length);
     return tuning;
   }
 
@@ -85,6 +130,12 @@ class CpuBackend final : public Backend {
     job.arguments = &arguments;
     // The ceilings' longest segment may be longer than this step's: the scratch then has room left.
     job.scratch = scratch_of(plan.problem, plan.device, longest_keys(plan));
+    job.worker_bytes = plan.workspace_bytes / static_cast<std::size_t>(plan.device.threads);
+    // A plan for tiles that this machine lacks runs on vectors.
+    if (uses_matrix(plan.problem, plan.device) && cpu::matrix::available()) {
+      const Tile tile = matrix_tile(plan.problem, plan.device);
+      job.matrix_rows = std::int64_t{tile.unit_rows} * tile.heads;
+    }
     const std::int64_t items = plan.num_items();
     const bool fp32 = plan.problem.dtype == DType::fp32;
     job.stream = fp32 && out_bytes(plan) >= kStreamBytes && lines_are_whole(arguments.out);

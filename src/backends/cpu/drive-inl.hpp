@@ -18,6 +18,7 @@
 #include "finish-inl.hpp"
 #include "flush.hpp"
 #include "job.hpp"
+#include "matrix.hpp"
 #include "pack-inl.hpp"
 #include "panel-inl.hpp"
 
@@ -37,8 +38,8 @@ class Worker {
  public:
   Worker(const Job& job, int worker) : job_(job), head_dim_(job.plan->problem.head_dim) {
     const RunArguments& args = *job.arguments;
-    float* base = static_cast<float*>(args.workspace.data) +
-                  static_cast<std::size_t>(worker) * job.scratch.total;
+    auto* base = reinterpret_cast<float*>(static_cast<char*>(args.workspace.data) +
+                                          static_cast<std::size_t>(worker) * job.worker_bytes);
     queries_ = base + job.scratch.queries;
     scores_ = base + job.scratch.scores;
     outputs_ = base + job.scratch.outputs;
@@ -48,11 +49,18 @@ class Worker {
     keys_ = base + job.scratch.keys;
     values_ = base + job.scratch.values;
     query_scale_ = static_cast<float>(job.plan->problem.sm_scale * std::numbers::log2e);
+    matrix_ = {head_dim_, query_scale_, job.matrix_rows, base};
   }
 
   // `next`: the item that this worker will probably take after this one, or null.
   void Run(const Item<T>& item, const Item<T>* next) {
     if (item.rows == 0) return;
+    if constexpr (std::is_same_v<T, Bf16>) {
+      if (job_.matrix_rows > 0 && item.variant == Variant::matrix) {
+        matrix::run_item(item, next, matrix_, prefetcher_);
+        return;
+      }
+    }
     bool packs = true;
     if constexpr (std::is_same_v<T, float>) packs = item.variant == Variant::packed;
     const std::int64_t end = item.end();
@@ -225,6 +233,7 @@ class Worker {
   float* keys_;
   float* values_;
   Prefetcher prefetcher_;
+  matrix::Context matrix_;
   KeysAhead<T> ahead_;
   Panel panel_;
   T* to_[kMaxPanelRows] = {};
@@ -233,6 +242,7 @@ class Worker {
 template <class T>
 void RunItems(Job& job, int worker) {
   const FlushToZero flush;
+  const matrix::Tiles tiles(job.matrix_rows > 0);
   Worker<T> self(job, worker);
   const std::int64_t items = job.plan->num_items();
   for (;;) {

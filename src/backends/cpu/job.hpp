@@ -18,6 +18,9 @@ struct Job {
   const Plan* plan = nullptr;
   const RunArguments* arguments = nullptr;
   ScratchShape scratch;
+  std::size_t worker_bytes = 0;  // of the workspace, for each worker
+  // Query heads and rows of one item on the matrix tiles; 0 where they are not used.
+  std::int64_t matrix_rows = 0;
   std::int64_t claim = 1;  // items that a worker takes at once
   bool stream = false;     // write the outputs past the caches
   std::atomic<std::int64_t> next{0};

@@ -30,6 +30,7 @@ constexpr int block_keys(std::int64_t kv_len) {
 enum class Variant : std::int32_t {
   in_place = 0,  // where they lie: fp32 keys that few rows meet
   packed = 1,    // copied chunk by chunk, converted on the way
+  matrix = 2,    // bf16 on the processor's matrix tiles (matrix.hpp)
 };
 // Rows (query rows times heads of the group) up to which copying does not pay.
 inline constexpr std::int64_t kInPlaceRows = 96;

@@ -10,6 +10,14 @@ using test::layout_of;
 using test::self_layouts;
 using test::Step;
 
+struct DTypeAndDim {
+  DType dtype;
+  int head_dim;
+};
+// 72 dims end in half a vector of 16 lanes; bf16 may run on matrix tiles.
+constexpr DTypeAndDim kDTypesAndDims[] = {
+    {DType::fp32, 8}, {DType::fp32, 64}, {DType::fp32, 72}, {DType::bf16, 40}, {DType::bf16, 72}};
+
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Copies rows [from, from + count) of one tensor to row `to` of another.
@@ -41,11 +49,13 @@ class CpuRows : public test::OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, CpuRows, ::testing::ValuesIn(test::target_names()),
                          test::target_name);
 
-// 72 dims end in half a vector of 16 lanes; 30 rows are walked in place, 200 packed.
+// 30 rows of fp32 are walked in place, 200 packed.
 TEST_P(CpuRows, NaNInAQueryRowStaysThere) {
-  for (const int head_dim : {64, 72}) {
+  for (const auto& [dtype, head_dim] : kDTypesAndDims) {
     for (const std::int64_t rows : {30, 200}) {
-      Step step(fp32_problem(AttentionKind::self, 4, 2, head_dim), self_layouts({rows}));
+      Problem problem = fp32_problem(AttentionKind::self, 4, 2, head_dim);
+      problem.dtype = dtype;
+      Step step(problem, self_layouts({rows}));
       Step clean = step;
       poison(step.q, 17);
       step.run(cpu_backend(), simd());
@@ -64,11 +74,11 @@ TEST_P(CpuRows, NaNInAQueryRowStaysThere) {
 }
 
 TEST_P(CpuRows, NaNInAKeyReachesTheRowsThatSeeIt) {
-  for (const int head_dim : {8, 64, 72}) {
+  for (const auto& [dtype, head_dim] : kDTypesAndDims) {
     for (const std::int64_t rows : {30, 300}) {
       for (const std::int64_t bad : {std::int64_t{0}, std::int64_t{9}, rows - 1}) {
         for (const bool in_value : {false, true}) {
-          Step step(causal_problem(head_dim), self_layouts({rows, 5}));
+          Step step(causal_problem(head_dim, dtype), self_layouts({rows, 5}));
           Step clean = step;
           poison(in_value ? step.v : step.k, bad);
           step.run(cpu_backend(), simd());
@@ -89,22 +99,25 @@ TEST_P(CpuRows, NaNInAKeyReachesTheRowsThatSeeIt) {
 }
 
 TEST_P(CpuRows, BlocksThatARowDoesNotSeeLeaveItsBits) {
-  Problem problem = fp32_problem(AttentionKind::block_causal, 4, 4, 80);
-  problem.block_size = 50;
-  Step step(problem, self_layouts({333}));
-  Step changed = step;
-  for (std::int64_t row = 150; row < 333; ++row) {
-    poison(changed.k, row);
-    poison(changed.v, row);
-  }
-  step.run(cpu_backend(), simd());
-  changed.run(cpu_backend(), simd());
-  for (std::int64_t token = 0; token < 333; ++token) {
-    for (int head = 0; head < 4; ++head) {
-      if (token < 150) {
-        EXPECT_EQ(step.row_bits(token, head), changed.row_bits(token, head)) << token;
-      } else {
-        EXPECT_TRUE(changed.row_is_nan(token, head));
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    Problem problem = fp32_problem(AttentionKind::block_causal, 4, 4, 80);
+    problem.dtype = dtype;
+    problem.block_size = 50;
+    Step step(problem, self_layouts({333}));
+    Step changed = step;
+    for (std::int64_t row = 150; row < 333; ++row) {
+      poison(changed.k, row);
+      poison(changed.v, row);
+    }
+    step.run(cpu_backend(), simd());
+    changed.run(cpu_backend(), simd());
+    for (std::int64_t token = 0; token < 333; ++token) {
+      for (int head = 0; head < 4; ++head) {
+        if (token < 150) {
+          EXPECT_EQ(step.row_bits(token, head), changed.row_bits(token, head)) << token;
+        } else {
+          EXPECT_TRUE(changed.row_is_nan(token, head));
+        }
       }
     }
   }

@@ -13,6 +13,7 @@
 #include <ragged/run.hpp>
 
 #include "backends/cpu/cpu.hpp"
+#include "backends/cpu/matrix.hpp"
 #include "backends/cpu/targets.hpp"
 #include "backends/reference/reference.hpp"
 #include "unit/core/support.hpp"
@@ -120,6 +121,7 @@ class OnEveryTarget : public ::testing::TestWithParam<std::string> {
 };
 inline std::vector<std::string> target_names() {
   std::vector<std::string> names;
+  if (cpu::matrix::available()) names.emplace_back("amx");
   for (const cpu::Target& target : cpu::runnable_targets()) names.emplace_back(target.simd);
   return names;
 }
