@@ -12,9 +12,10 @@ namespace {
 bool always() { return true; }
 
 // Twenty-four accumulators, v8 to v31: four pipes of four cycles, with room left.
-#define RAGGED_ACCUMULATORS(OP)                                                                    \
-  OP(8)                                                                                            \
-  OP(9) OP(10) OP(11) OP(12) OP(13) OP(14) OP(15) OP(16) OP(17) OP(18) OP(19) OP(20) OP(21) OP(22) \
+#define RAGGED_ACCUMULATORS(OP)                                                              \
+  OP(8)                                                                                      \
+  OP(9)                                                                                      \
+  OP(10) OP(11) OP(12) OP(13) OP(14) OP(15) OP(16) OP(17) OP(18) OP(19) OP(20) OP(21) OP(22) \
       OP(23) OP(24) OP(25) OP(26) OP(27) OP(28) OP(29) OP(30) OP(31)
 #define RAGGED_CLOBBERS                                                                          \
   "v0", "v1", "v2", "v3", "v4", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",     \
