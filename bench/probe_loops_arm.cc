@@ -12,11 +12,11 @@ namespace {
 bool always() { return true; }
 
 // Twenty-four accumulators, v8 to v31: four pipes of four cycles, with room left.
-#define RAGGED_ACCUMULATORS(OP)                                                              \
-  OP(8)                                                                                      \
-  OP(9)                                                                                      \
-  OP(10) OP(11) OP(12) OP(13) OP(14) OP(15) OP(16) OP(17) OP(18) OP(19) OP(20) OP(21) OP(22) \
-      OP(23) OP(24) OP(25) OP(26) OP(27) OP(28) OP(29) OP(30) OP(31)
+#define RAGGED_8(OP, A, B, C, D, E, F, G, H) OP(A) OP(B) OP(C) OP(D) OP(E) OP(F) OP(G) OP(H)
+#define RAGGED_ACCUMULATORS(OP)                \
+  RAGGED_8(OP, 8, 9, 10, 11, 12, 13, 14, 15)   \
+  RAGGED_8(OP, 16, 17, 18, 19, 20, 21, 22, 23) \
+  RAGGED_8(OP, 24, 25, 26, 27, 28, 29, 30, 31)
 #define RAGGED_CLOBBERS                                                                          \
   "v0", "v1", "v2", "v3", "v4", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16",     \
       "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", \
