@@ -26,6 +26,11 @@ function(ragged_compile_options target)
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
       -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wcast-align -Wimplicit-fallthrough>
     $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion>)
+  if(RAGGED_BUILD_FUZZERS)
+    # Counts the edges that an input reaches; fuzzers alone bring a main.
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   if(RAGGED_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   elseif(NOT PROJECT_IS_TOP_LEVEL)

@@ -104,7 +104,7 @@ class Layout {
   void reserve(std::int64_t max_num_segments);
 
   [[nodiscard]] std::int64_t num_segments() const noexcept { return num_segments_; }
-  // Rows that a tensor must have: the largest end of any segment.
+  // Rows that a tensor must have: the largest end of any segment with rows.
   [[nodiscard]] std::int64_t extent() const noexcept { return extent_; }
   // Sum of the lengths. Equal to extent() without gaps.
   [[nodiscard]] std::int64_t total_tokens() const noexcept { return total_tokens_; }
