@@ -65,7 +65,7 @@ Tile matrix_tile(const Problem& problem, const DeviceFacts& device) {
   const int group = problem.group();
   Tile tile;
   tile.q_rows = std::max(cpu::matrix::kPanelRows / group, 1);
-  tile.kv_rows = cpu::matrix::kChunkKeys;
+  tile.kv_rows = cpu::matrix::chunk_keys(problem.head_dim);
   const std::int64_t tokens = matrix_rows(problem, device) / group;
   tile.unit_rows =
       static_cast<std::int32_t>(std::max<std::int64_t>(tokens / tile.q_rows, 1)) * tile.q_rows;

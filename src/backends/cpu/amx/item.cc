@@ -37,7 +37,8 @@ class ItemRun {
         rows_(static_cast<int>(item.rows)),
         panels_((rows_ + kPanelRows - 1) / kPanelRows),
         steps_((context.head_dim + 31) / 32),
-        tiles_((context.head_dim + 15) / 16) {}
+        tiles_((context.head_dim + 15) / 16),
+        chunk_(matrix::chunk_keys(context.head_dim)) {}
 
   void run() {
     open();
@@ -80,8 +81,8 @@ class ItemRun {
       scratch_.sums[row] = _mm512_setzero_ps();
     }
     const std::int64_t end = scratch_.ends[rows_ - 1];
-    for (std::int64_t begin = 0; begin < end; begin += kChunkKeys) {
-      count_ = static_cast<int>(std::min<std::int64_t>(kChunkKeys, end - begin));
+    for (std::int64_t begin = 0; begin < end; begin += chunk_) {
+      count_ = static_cast<int>(std::min<std::int64_t>(chunk_, end - begin));
       first_ = begin == 0;
       pack_keys(item_.keys, begin, count_, context_.head_dim, scratch_.keys);
       finite_ = pack_values(item_.keys, begin, count_, context_.head_dim, scratch_.values);
@@ -91,7 +92,7 @@ class ItemRun {
       }
       int from = 0;
       while (panel_keys(from) == 0) ++from;
-      look_ahead(begin + kChunkKeys, end, panels_ - from);
+      look_ahead(begin + chunk_, end, panels_ - from);
       // Panel i's scores, panel i - 1's weights and panel i - 2's outputs run side by side: the
       // first and the last keep the tiles busy, the second the vectors.
       for (int i = from; i < panels_ + 2; ++i) {
@@ -147,19 +148,19 @@ class ItemRun {
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
-    _tile_stored(0, to, kChunkKeys * 4);
-    _tile_stored(1, to + 16, kChunkKeys * 4);
-    _tile_stored(2, to + 16 * kChunkKeys, kChunkKeys * 4);
-    _tile_stored(3, to + 16 * kChunkKeys + 16, kChunkKeys * 4);
+    _tile_stored(0, to, chunk_ * 4);
+    _tile_stored(1, to + 16, chunk_ * 4);
+    _tile_stored(2, to + 16 * chunk_, chunk_ * 4);
+    _tile_stored(3, to + 16 * chunk_ + 16, chunk_ * 4);
   }
 
   template <bool kFollow>
   void weigh_rows(int panel, int row) {
     const int at = panel * kPanelRows + row;
     FourRows rows;
-    rows.scores = scratch_.scores[panel % 2] + row * kChunkKeys;
-    rows.weights = scratch_.weights[panel % 2] + row * kChunkKeys;
-    rows.stride = kChunkKeys;
+    rows.scores = scratch_.scores[panel % 2] + row * chunk_;
+    rows.weights = scratch_.weights[panel % 2] + row * chunk_;
+    rows.stride = chunk_;
     rows.ends = scratch_.chunk_ends + at;
     rows.padded_keys = panel_keys(panel);
     rows.scale = context_.scale;
@@ -216,10 +217,10 @@ class ItemRun {
       }
     }
     for (int step = 0; step < key_steps; ++step, from += tiles_ * kTileElements) {
-      _tile_loadd(4, weights + step * 32, kChunkKeys * 2);
+      _tile_loadd(4, weights + step * 32, chunk_ * 2);
       _tile_loadd(6, from, 64);
       _tile_dpbf16ps(0, 4, 6);
-      _tile_loadd(5, weights + 16 * kChunkKeys + step * 32, kChunkKeys * 2);
+      _tile_loadd(5, weights + 16 * chunk_ + step * 32, chunk_ * 2);
       _tile_dpbf16ps(2, 5, 6);
       if (two) {
         _tile_loadd(7, from + kTileElements, 64);
@@ -310,10 +311,10 @@ class ItemRun {
   void look_ahead(std::int64_t begin, std::int64_t end, int panels) {
     prefetcher_.clear();
     if (begin < end) {
-      keys_ahead(item_.keys, begin, std::min(begin + kChunkKeys, end));
+      keys_ahead(item_.keys, begin, std::min(begin + chunk_, end));
     } else if (next_ != nullptr) {
       const Item<Bf16>& next = *next_;
-      keys_ahead(next.keys, 0, std::min<std::int64_t>(next.kv_len, kChunkKeys));
+      keys_ahead(next.keys, 0, std::min<std::int64_t>(next.kv_len, chunk_));
       const std::int64_t tokens = next.rows / next.group;
       for (int head = 0; head < std::min(next.group, 4); ++head) {
         prefetcher_.add(next.q + head * next.q_head, next.q_token * 2, tokens);
@@ -343,6 +344,7 @@ class ItemRun {
   const int panels_;
   const int steps_;  // of 32 dims, in a score
   const int tiles_;  // of 16 dims, in an output
+  const int chunk_;  // keys of one step
   int count_ = 0;    // keys of the current chunk
   bool first_ = false;
   bool finite_ = true;  // every value of the current chunk is

@@ -12,11 +12,10 @@
 
 namespace ragged::cpu::amx {
 
-using matrix::kChunkKeys;
 using matrix::kPanelRows;
 
 struct Scratch {
-  float* scores[2] = {};               // [kPanelRows][kChunkKeys], of two panels in turn
+  float* scores[2] = {};               // [kPanelRows][chunk keys], of two panels in turn
   Bf16* weights[2] = {};               // as scores
   Bf16* keys = nullptr;                // one packed chunk
   Bf16* values = nullptr;              // one packed chunk
@@ -38,17 +37,18 @@ struct Scratch {
     const std::int64_t padded = up(rows, kPanelRows);
     const std::int64_t score_dims = up(head_dim, 32);
     const std::int64_t output_dims = up(head_dim, 16);
+    const std::int64_t chunk = matrix::chunk_keys(head_dim);
     const auto take = [&](auto*& part, std::int64_t count) {
       using T = std::remove_reference_t<decltype(*part)>;
       if (base != nullptr) part = reinterpret_cast<T*>(static_cast<char*>(base) + bytes);
       bytes += static_cast<std::size_t>(up(count * std::int64_t{sizeof(T)}, 64));
     };
-    take(scores[0], kPanelRows * kChunkKeys);
-    take(scores[1], kPanelRows * kChunkKeys);
-    take(weights[0], kPanelRows * kChunkKeys);
-    take(weights[1], kPanelRows * kChunkKeys);
-    take(keys, kChunkKeys * score_dims);
-    take(values, kChunkKeys * output_dims);
+    take(scores[0], kPanelRows * chunk);
+    take(scores[1], kPanelRows * chunk);
+    take(weights[0], kPanelRows * chunk);
+    take(weights[1], kPanelRows * chunk);
+    take(keys, chunk * score_dims);
+    take(values, chunk * output_dims);
     take(queries, padded * score_dims);
     take(outputs, padded * output_dims);
     take(sums, padded);
@@ -56,7 +56,7 @@ struct Scratch {
     take(ends, padded);
     take(chunk_ends, padded);
     take(done, padded);
-    take(visible_values, kChunkKeys * output_dims);
+    take(visible_values, chunk * output_dims);
     take(before, kPanelRows * output_dims);
     take(after, kPanelRows * output_dims);
   }
