@@ -49,8 +49,9 @@ build() {
   shift
   cmake --preset "$preset" -DRAGGED_WERROR=ON "$@" >"$logs/configure-$preset.txt" 2>&1 ||
     { cat "$logs/configure-$preset.txt"; return 1; }
-  cmake --build --preset "$preset" -j "$jobs" >"$logs/build-$preset.txt" 2>&1 ||
-    { tail -n 60 "$logs/build-$preset.txt"; return 1; }
+  # -k 0: one run names every fault.
+  cmake --build --preset "$preset" -j "$jobs" -- -k 0 >"$logs/build-$preset.txt" 2>&1 ||
+    { grep -E -A8 'error|FAILED' "$logs/build-$preset.txt" | tail -n 100; return 1; }
 }
 
 # counted COMMAND...: runs a test runner and adds what its output says to the totals. Running no test
