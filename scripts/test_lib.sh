@@ -43,15 +43,26 @@ report() {
   exit "$status"
 }
 
-# build PRESET [CMAKE_OPTION...]: configures and builds with warnings as errors.
-build() {
+# configure PRESET [CMAKE_OPTION...]: with warnings as errors.
+configure() {
   local preset=$1
   shift
   cmake --preset "$preset" -DRAGGED_WERROR=ON "$@" >"$logs/configure-$preset.txt" 2>&1 ||
     { cat "$logs/configure-$preset.txt"; return 1; }
-  # -k 0: one run names every fault.
-  cmake --build --preset "$preset" -j "$jobs" -- -k 0 >"$logs/build-$preset.txt" 2>&1 ||
+}
+
+# compile PRESET [--target TARGET...]. -k 0: one run names every fault.
+compile() {
+  local preset=$1
+  shift
+  cmake --build --preset "$preset" -j "$jobs" "$@" -- -k 0 >"$logs/build-$preset.txt" 2>&1 ||
     { grep -E -A8 'error|FAILED' "$logs/build-$preset.txt" | tail -n 100; return 1; }
+}
+
+# build PRESET [CMAKE_OPTION...]: all of it.
+build() {
+  configure "$@"
+  compile "$1"
 }
 
 # counted COMMAND...: runs a test runner and adds what its output says to the totals. Running no test
@@ -86,22 +97,4 @@ add_counts() {
     sed -nE 's/^[0-9]+ passed, ([0-9]+) failed$/\1/p; s/^\[  FAILED  \] ([0-9]+) tests?, listed below:$/\1/p' "$log")
   while read -r count; do skipped=$((skipped + count)); done < <(
     sed -nE 's/^\[  SKIPPED \] ([0-9]+) tests?, listed below:$/\1/p' "$log")
-}
-
-# run_fuzzers FOLDER RUNS: every fuzzer of the folder, each from the same seed; one test each.
-run_fuzzers() {
-  local fuzzer log before=$passed
-  for fuzzer in "$1"/*; do
-    [ -f "$fuzzer" ] && [ -x "$fuzzer" ] || continue
-    log=$logs/fuzz-$(basename "$fuzzer").txt
-    if ! "$fuzzer" -runs="$2" -seed=1 -max_len=4096 -print_final_stats=1 \
-      -artifact_prefix="$logs/" >"$log" 2>&1 || ! grep -q "^Done $2 runs" "$log"; then
-      tail -n 60 "$log"
-      failed=$((failed + 1))
-      return 1
-    fi
-    passed=$((passed + 1))
-    echo "$(basename "$fuzzer"): $(grep "^Done" "$log")"
-  done
-  [ "$passed" -gt "$before" ] || { echo "no fuzzer in $1"; return 1; }
 }
