@@ -64,7 +64,8 @@ std::string report_json(const std::string& machine_json, const MeasureSettings& 
                       {{"seconds", settings.seconds},
                        {"max_samples", settings.max_samples},
                        {"seed", settings.seed},
-                       {"rotate_bytes", settings.rotate_bytes}}}};
+                       {"rotate_bytes", settings.rotate_bytes},
+                       {"huge_pages", settings.huge_pages}}}};
   // One row a line, so that a change of one is a change of one line.
   std::string text = "{";
   for (const auto& [name, value] : head.items()) {

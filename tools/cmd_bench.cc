@@ -29,6 +29,8 @@ struct BenchOptions {
   double seconds = 1.0;
   double most_gflop = 0;
   bool peers = false;
+  bool one_set = false;
+  bool huge_pages = false;
   bool list = false;
 };
 
@@ -140,7 +142,9 @@ int act(const BenchOptions& o) {
   }
   MeasureSettings settings;
   settings.seconds = o.seconds;
-  settings.rotate_bytes = rotation(machine);
+  settings.rotate_bytes = o.one_set ? 0 : rotation(machine);
+  settings.huge_pages = o.huge_pages;
+  prefer_huge_pages(o.huge_pages);
 
   const std::string machine_json = o.json.empty() ? "" : machine.to_json_with_probes();
   std::vector<BenchRow> rows;
@@ -220,6 +224,12 @@ Command add_bench(CLI::App& program) {
   add_flag(*app, "", "--peers",
            "Other libraries too: built-in ones and, with --json, Python's. Example: --peers",
            o->peers);
+  add_flag(*app, "", "--one-set",
+           "One set of inputs, left in the caches, instead of sets that rotate past them. Example: "
+           "--one-set",
+           o->one_set);
+  add_flag(*app, "", "--huge-pages", "Ask for huge pages under the tensors. Example: --huge-pages",
+           o->huge_pages);
   add_flag(*app, "", "--list", "List the workloads. Example: ragged bench --list", o->list);
   return {app, [o] { return act(*o); }};
 }

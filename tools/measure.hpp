@@ -25,6 +25,7 @@ struct MeasureSettings {
   int max_samples = 50;           // per row
   std::uint64_t seed = 0;         // of the inputs
   std::int64_t rotate_bytes = 0;  // inputs and outputs of all sets together; one set at least
+  bool huge_pages = false;        // asked for under the tensors
 };
 
 struct BenchRow {

@@ -30,6 +30,9 @@ class AlignedBytes {
   std::size_t size_ = 0;
 };
 
+// Whether blocks made from now on ask the system for huge pages; off at first.
+void prefer_huge_pages(bool prefer) noexcept;
+
 // A packed tensor of shape [tokens, heads, head_dim].
 class Tensor {
  public:
