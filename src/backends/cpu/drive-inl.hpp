@@ -29,8 +29,9 @@ namespace ragged::cpu::HWY_NAMESPACE {
 struct Chunk {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  bool packed = false;
-  bool last = false;  // the item's last
+  bool packed = false;         // keys and values
+  bool packed_values = false;  // values alone
+  bool last = false;           // the item's last
 };
 
 template <class T>
@@ -46,6 +47,7 @@ class Worker {
     tails_ = base + job.scratch.tails;
     references_ = base + job.scratch.references;
     sums_ = base + job.scratch.sums;
+    finished_ = base + job.scratch.finished;
     keys_ = base + job.scratch.keys;
     values_ = base + job.scratch.values;
     query_scale_ = static_cast<float>(job.plan->problem.sm_scale * std::numbers::log2e);
@@ -57,7 +59,7 @@ class Worker {
     if (item.rows == 0) return;
     if constexpr (std::is_same_v<T, Bf16>) {
       if (job_.matrix_rows > 0 && item.variant == Variant::matrix) {
-        matrix::run_item(item, next, matrix_, prefetcher_);
+        matrix::run_item(item, next, matrix_, background_.prefetcher);
         return;
       }
     }
@@ -68,11 +70,17 @@ class Worker {
     const std::int64_t step = std::max<std::int64_t>(ChunkLimit(item) / block, 1) * block;
     Chunk chunk;
     chunk.packed = packs;
+    // One pass over the values needs no copy.
+    chunk.packed_values = !packs && item.rows > kDimKernels[0].rows &&
+                          rows_collide(item.keys.v[1].stride * std::ptrdiff_t{sizeof(T)}, block);
     do {
       chunk.end = std::min(chunk.begin + step, end);
       chunk.last = chunk.end == end;
       if (packs && chunk.end > chunk.begin) {
         PackChunk(item.keys, chunk.begin, chunk.end, head_dim_, keys_, values_);
+      }
+      if (chunk.packed_values) {
+        PackValues(item.keys, chunk.begin, chunk.end, head_dim_, values_);
       }
       ahead_ = {};
       if (!chunk.last) {
@@ -83,6 +91,12 @@ class Worker {
       WalkChunk(item, next, chunk, block, step >= end);
       chunk.begin = chunk.end;
     } while (chunk.begin < end);
+  }
+
+  // After the last item: what was written past the caches is visible to every thread.
+  void Close() {
+    background_.drain();
+    if (job_.stream) hwy::FlushStream();
   }
 
  private:
@@ -129,6 +143,10 @@ class Worker {
     panel_.sums = sums_ + slot;
     panel_.tails = tails_ + slot * kTailDims;
     panel_.started = chunk.begin > 0;
+    // Short items are bound by memory already: they write their rows at once, straight from the
+    // tiles.
+    hands_over_ = job_.stream && chunk.packed;
+    panel_.stream = job_.stream && !chunk.packed;
     panel_.masks = item.mask.causal || item.mask.block_size > 0;
     const T* from[kMaxPanelRows];
     std::int64_t token = row / item.group;
@@ -139,7 +157,9 @@ class Worker {
       to_[i] = item.out + token * item.out_token + head * item.out_head;
       panel_.ends[i] = end;
       panel_.outputs[i] = outputs_ + (slot + i) * dims;
-      if constexpr (std::is_same_v<T, float>) panel_.finished[i] = to_[i];
+      if constexpr (std::is_same_v<T, float>) {
+        panel_.finished[i] = hands_over_ ? finished_ + i * dims : to_[i];
+      }
       if (++head == item.group) {
         head = 0;
         ++token;
@@ -151,7 +171,13 @@ class Worker {
       panel_.ends[i] = panel_.ends[rows - 1];
     }
     const FloatTag d;
+    const int row_bytes = head_dim_ * static_cast<int>(sizeof(T));
     for (int r = 0; r < lanes; r += kLanes) {
+      // The rows of the next vector come from the second-level cache meanwhile.
+      for (int i = r + kLanes; i < std::min(r + 2 * kLanes, rows); ++i) {
+        const char* at = static_cast<const char*>(static_cast<const void*>(from[i]));
+        for (int byte = 0; byte < row_bytes; byte += 64) __builtin_prefetch(at + byte, 0, 3);
+      }
       TransposeRows<true>(d, from + r, head_dim_, query_scale_, queries_ + r, lanes);
     }
     if (!panel_.started) {
@@ -162,16 +188,17 @@ class Worker {
 
   void LookAhead(const Item<T>& item, const Item<T>* next, std::int64_t next_row,
                  const Chunk& chunk, std::int64_t keys, std::int64_t panels_left) {
-    prefetcher_.clear();
+    Prefetcher& prefetcher = background_.prefetcher;
+    prefetcher.clear();
     if (next_row < item.rows) {
-      rows_ahead(prefetcher_, item, next_row, std::min(item.rows - next_row, kRowsAhead),
+      rows_ahead(prefetcher, item, next_row, std::min(item.rows - next_row, kRowsAhead),
                  !job_.stream);
     } else if (next != nullptr && chunk.last) {
-      rows_ahead(prefetcher_, *next, 0, std::min(next->rows, kRowsAhead), !job_.stream);
+      rows_ahead(prefetcher, *next, 0, std::min(next->rows, kRowsAhead), !job_.stream);
     }
-    if (ahead_.sources != nullptr) ahead_.hand_out(prefetcher_, panels_left);
-    prefetcher_.start(ticks_of(panel_.rows, panel_.vectors, head_dim_, keys, chunk.packed),
-                      head_dim_ * static_cast<std::int64_t>(sizeof(T)));
+    if (ahead_.sources != nullptr) ahead_.hand_out(prefetcher, panels_left);
+    prefetcher.start(ticks_of(panel_.rows, panel_.vectors, head_dim_, keys, chunk.packed),
+                     head_dim_ * static_cast<std::int64_t>(sizeof(T)));
   }
 
   void WalkPanel(const Item<T>& item, std::int64_t row, const Chunk& chunk, int block,
@@ -184,10 +211,20 @@ class Worker {
       BlockPiece pieces[2];
       const int num_pieces = Pieces(item, chunk, begin, count, pieces);
       written = WalkBlock(panel_, begin, count, pieces, num_pieces,
-                          closes && begin + count == panel_end, job_.stream, &prefetcher_);
+                          closes && begin + count == panel_end, &background_);
     }
     if (!closes) return;
     if (!panel_.started) ZeroOutputs(panel_);
+    if constexpr (std::is_same_v<T, float>) {
+      if (hands_over_) {
+        if (!written) {
+          background_.drain();
+          WriteRows(panel_, panel_.finished, true);
+        }
+        background_.hand_over(finished_, to_, panel_.rows, head_dim_);
+        written = true;
+      }
+    }
     if (!written || main_dims(head_dim_) != head_dim_) WriteRows(panel_, to_, !written);
     if (item.lse == nullptr) return;
     for (int i = 0; i < panel_.rows; ++i) *item.lse_at(row + i) = row_lse(panel_, i);
@@ -207,12 +244,16 @@ class Worker {
         const KeyPiece piece = item.keys.piece(key, begin + count);
         const RowRange<float>& k = item.keys.k[piece.source];
         const RowRange<float>& v = item.keys.v[piece.source];
-        pieces[num++] = {k.row(piece.begin),
-                         k.stride,
-                         v.row(piece.begin),
-                         v.stride,
-                         static_cast<int>(piece.count),
-                         false};
+        BlockPiece& out = pieces[num++];
+        out.keys = k.row(piece.begin);
+        out.key_stride = k.stride;
+        out.values = v.row(piece.begin);
+        out.value_stride = v.stride;
+        out.count = static_cast<int>(piece.count);
+        if (chunk.packed_values) {
+          out.value_stride = packed_value_stride(head_dim_);
+          out.values = values_ + (key - chunk.begin) * out.value_stride;
+        }
         key += piece.count;
       }
     }
@@ -230,13 +271,15 @@ class Worker {
   float* tails_;
   float* references_;
   float* sums_;
+  float* finished_;
   float* keys_;
   float* values_;
-  Prefetcher prefetcher_;
+  Background background_;
   matrix::Context matrix_;
   KeysAhead<T> ahead_;
   Panel panel_;
   T* to_[kMaxPanelRows] = {};
+  bool hands_over_ = false;  // finished rows go through finished_
 };
 
 template <class T>
@@ -260,7 +303,7 @@ void RunItems(Job& job, int worker) {
       item = next;
     }
   }
-  if (job.stream) hwy::FlushStream();
+  self.Close();
 }
 
 // What dispatch calls: all items that this worker can get.

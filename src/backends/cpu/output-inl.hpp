@@ -11,8 +11,8 @@
 #include <array>
 #include <utility>
 
+#include "background-inl.hpp"
 #include "lanes-inl.hpp"
-#include "prefetch.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ragged::cpu::HWY_NAMESPACE {
@@ -34,7 +34,7 @@ template <int kRows, int kDimVectors>
 HWY_NOINLINE void OutputTile(const float* HWY_RESTRICT weights, std::ptrdiff_t weight_stride,
                              const float* HWY_RESTRICT values, std::ptrdiff_t value_stride,
                              int num_keys, const OutputRows& rows, std::ptrdiff_t dim,
-                             Prefetcher* HWY_RESTRICT prefetcher) {
+                             Background* HWY_RESTRICT background) {
   const FloatTag d;
   VecTile<kRows, kDimVectors> sum;
   if (rows.from == nullptr) {
@@ -53,8 +53,9 @@ HWY_NOINLINE void OutputTile(const float* HWY_RESTRICT weights, std::ptrdiff_t w
     }
   }
   for (int j8 = 0; j8 < num_keys; j8 += 8) {
-    prefetcher->tick();
+    background->tick();
     const int steps = num_keys - j8 < 8 ? num_keys - j8 : 8;
+    RAGGED_ROLLED
     for (int j = 0; j < steps; ++j) {
       VecRow<kDimVectors> value;
       RAGGED_UNROLL
@@ -83,17 +84,17 @@ HWY_NOINLINE void OutputTile(const float* HWY_RESTRICT weights, std::ptrdiff_t w
       RAGGED_UNROLL
       for (int c = 0; c < kDimVectors; ++c) hn::Stream(sum[i][c], d, rows.to[i] + dim + c * kLanes);
     }
-  } else {
+    return;
+  }
+  RAGGED_UNROLL
+  for (int i = 0; i < kRows; ++i) {
     RAGGED_UNROLL
-    for (int i = 0; i < kRows; ++i) {
-      RAGGED_UNROLL
-      for (int c = 0; c < kDimVectors; ++c) hn::StoreU(sum[i][c], d, rows.to[i] + dim + c * kLanes);
-    }
+    for (int c = 0; c < kDimVectors; ++c) hn::StoreU(sum[i][c], d, rows.to[i] + dim + c * kLanes);
   }
 }
 
 using OutputTileFn = void (*)(const float*, std::ptrdiff_t, const float*, std::ptrdiff_t, int,
-                              const OutputRows&, std::ptrdiff_t, Prefetcher*);
+                              const OutputRows&, std::ptrdiff_t, Background*);
 
 // Entry [i] computes i + 1 rows.
 template <int kDimVectors>

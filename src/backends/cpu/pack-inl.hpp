@@ -34,6 +34,17 @@ HWY_INLINE void CopyRow(const T* HWY_RESTRICT from, int head_dim, float* HWY_RES
   }
 }
 
+// Values [begin, end) alone, for keys that are read in place.
+//   values  [end - begin][packed_value_stride(head_dim)]
+template <class T>
+HWY_NOINLINE void PackValues(const KeySources<T>& sources, std::int64_t begin, std::int64_t end,
+                             int head_dim, float* HWY_RESTRICT values) {
+  for (std::int64_t j = begin; j < end; ++j) {
+    CopyRow(sources.value(j), head_dim, values);
+    values += packed_value_stride(head_dim);
+  }
+}
+
 // Keys [begin, end): tiles of [head_dim][kKeyTile], the last one filled up with its last key.
 //   keys    [ceil((end - begin) / kKeyTile)][head_dim][kKeyTile]
 //   values  [end - begin][packed_value_stride(head_dim)]

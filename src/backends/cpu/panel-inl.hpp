@@ -39,6 +39,7 @@ struct Panel {
   float* outputs[kMaxPanelRows] = {};     // [head_dim] each: sums so far
   float* finished[kMaxPanelRows] = {};    // where tiles write finished rows; fp32 outputs only
   std::int64_t ends[kMaxPanelRows] = {};  // keys that each lane's row sees; never falls
+  bool stream = false;                    // write them past the caches
   bool started = false;                   // some block has been walked
   bool masks = false;                     // some row may see less than all keys
 };
@@ -47,14 +48,14 @@ struct Panel {
 constexpr int main_dims(int head_dim) { return head_dim / kLanes * kLanes; }
 
 HWY_INLINE void ScorePiece(const Panel& panel, const BlockPiece& piece, int count, float* scores,
-                           float* maxima, Prefetcher* prefetcher) {
+                           float* maxima, Background* background) {
   const RowKernels& kernels = kRowKernels[static_cast<std::size_t>(panel.vectors - 1)];
   const int lanes = panel.vectors * kLanes;
   if (piece.packed) {
     for (int j = 0; j < count; j += kKeyTile) {
       const int keys = std::min(kKeyTile, count - j);
       kernels.packed[keys - 1](panel.queries, piece.keys + std::ptrdiff_t{j} * panel.head_dim, 0,
-                               panel.head_dim, scores + j * lanes, maxima, prefetcher);
+                               panel.head_dim, scores + j * lanes, maxima, background);
     }
     return;
   }
@@ -63,7 +64,7 @@ HWY_INLINE void ScorePiece(const Panel& panel, const BlockPiece& piece, int coun
   for (int j = 0; j < count; --tiles) {
     const int keys = (count - j + tiles - 1) / tiles;
     kernels.in_place[keys - 1](panel.queries, piece.keys + j * piece.key_stride, piece.key_stride,
-                               panel.head_dim, scores + j * lanes, maxima, prefetcher);
+                               panel.head_dim, scores + j * lanes, maxima, background);
     j += keys;
   }
 }
@@ -74,10 +75,9 @@ struct OutputStep {
   const BlockPiece* piece = nullptr;
   bool first = false;            // sums start at zero
   const float* scale = nullptr;  // [vectors * kLanes]: finish the rows, times this; or null
-  bool stream = false;
 };
 
-HWY_INLINE void OutputMain(const Panel& panel, const OutputStep& step, Prefetcher* prefetcher) {
+HWY_INLINE void OutputMain(const Panel& panel, const OutputStep& step, Background* background) {
   const BlockPiece& piece = *step.piece;
   const std::ptrdiff_t lanes = panel.vectors * kLanes;
   int left = panel.head_dim / kLanes;
@@ -90,9 +90,10 @@ HWY_INLINE void OutputMain(const Panel& panel, const OutputStep& step, Prefetche
       const int rows = (panel.rows - row + tiles - 1) / tiles;
       const OutputRows target = {step.first ? nullptr : panel.outputs + row,
                                  step.scale != nullptr ? panel.finished + row : panel.outputs + row,
-                                 step.scale != nullptr ? step.scale + row : nullptr, step.stream};
+                                 step.scale != nullptr ? step.scale + row : nullptr,
+                                 step.scale != nullptr && panel.stream};
       kernels.tile[rows - 1](step.weights + row, lanes, piece.values + dim, piece.value_stride,
-                             piece.count, target, dim, prefetcher);
+                             piece.count, target, dim, background);
       row += rows;
     }
     dim += width * kLanes;
@@ -104,7 +105,7 @@ HWY_INLINE void OutputMain(const Panel& panel, const OutputStep& step, Prefetche
 // drops the rows that have reached their end, and goes on: no weight of 0 ever meets a value that
 // its row does not see. `ends`: keys of the piece that each row sees.
 HWY_INLINE void OutputStairs(const Panel& panel, const OutputStep& step, const std::int32_t* ends,
-                             Prefetcher* prefetcher) {
+                             Background* background) {
   const BlockPiece& piece = *step.piece;
   const std::ptrdiff_t lanes = panel.vectors * kLanes;
   int left = panel.head_dim / kLanes;
@@ -122,7 +123,7 @@ HWY_INLINE void OutputStairs(const Panel& panel, const OutputStep& step, const s
           const OutputRows target = {panel.outputs + from, panel.outputs + from, nullptr, false};
           kernels.tile[after - from - 1](step.weights + key * lanes + from, lanes,
                                          piece.values + key * piece.value_stride + dim,
-                                         piece.value_stride, end - key, target, dim, prefetcher);
+                                         piece.value_stride, end - key, target, dim, background);
           key = end;
         }
         while (from < after && ends[from] <= key) ++from;
@@ -179,7 +180,7 @@ HWY_INLINE void InverseSums(const Panel& panel, float* inverse) {
 //   finish  every row ends here: where all rows see all keys and the outputs are fp32, the tiles
 //           write the finished rows, and the call returns true
 inline bool WalkBlock(Panel& panel, std::int64_t begin, int count, const BlockPiece* pieces,
-                      int num_pieces, bool finish, bool stream, Prefetcher* prefetcher) {
+                      int num_pieces, bool finish, Background* background) {
   const RowKernels& kernels = kRowKernels[static_cast<std::size_t>(panel.vectors - 1)];
   const int lanes = panel.vectors * kLanes;
   HWY_ALIGN float maxima[kMaxPanelRows];
@@ -189,7 +190,7 @@ inline bool WalkBlock(Panel& panel, std::int64_t begin, int count, const BlockPi
 
   float* scores = panel.scores;
   for (int p = 0; p < num_pieces; ++p) {
-    ScorePiece(panel, pieces[p], pieces[p].count, scores, maxima, prefetcher);
+    ScorePiece(panel, pieces[p], pieces[p].count, scores, maxima, background);
     scores += pieces[p].count * lanes;
   }
   const bool masked = panel.masks && panel.ends[0] < begin + count;
@@ -211,7 +212,10 @@ inline bool WalkBlock(Panel& panel, std::int64_t begin, int count, const BlockPi
 
   finish = finish && !masked && panel.finished[0] != nullptr;
   HWY_ALIGN float inverse[kMaxPanelRows];
-  if (finish) InverseSums(panel, inverse);
+  if (finish) {
+    background->drain();  // its rows are about to be written over
+    InverseSums(panel, inverse);
+  }
   const int dims = main_dims(panel.head_dim);
   const float* weights = panel.scores;
   int done = 0;
@@ -223,24 +227,23 @@ inline bool WalkBlock(Panel& panel, std::int64_t begin, int count, const BlockPi
     step.first = !panel.started;
     if (finish && p == num_pieces - 1) {
       step.scale = inverse;
-      step.stream = stream;
     }
     if (masked) {
       HWY_ALIGN std::int32_t piece_ends[kMaxPanelRows];
       for (int r = 0; r < lanes; ++r) piece_ends[r] = std::clamp(ends[r] - done, 0, piece.count);
-      OutputStairs(panel, step, piece_ends, prefetcher);
+      OutputStairs(panel, step, piece_ends, background);
       if (dims != panel.head_dim) {
         const int seen = piece_ends[0];  // by every row
         kernels.tail(weights, piece.values + dims, piece.value_stride, seen, false, panel.tails,
-                     prefetcher);
+                     background);
         kernels.tail_masked(weights, piece.values + dims, piece.value_stride, seen, piece.count,
                             piece_ends, panel.tails);
       }
     } else {
-      OutputMain(panel, step, prefetcher);
+      OutputMain(panel, step, background);
       if (dims != panel.head_dim) {
         kernels.tail(weights, piece.values + dims, piece.value_stride, piece.count, step.first,
-                     panel.tails, prefetcher);
+                     panel.tails, background);
       }
     }
     panel.started = true;

@@ -11,8 +11,8 @@
 #include <array>
 #include <utility>
 
+#include "background-inl.hpp"
 #include "lanes-inl.hpp"
-#include "prefetch.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ragged::cpu::HWY_NAMESPACE {
@@ -27,7 +27,7 @@ namespace ragged::cpu::HWY_NAMESPACE {
 template <int kRowVectors, int kKeys, bool kPacked>
 HWY_NOINLINE void ScoreTile(const float* HWY_RESTRICT queries, const float* HWY_RESTRICT keys,
                             std::ptrdiff_t stride, int head_dim, float* HWY_RESTRICT scores,
-                            float* HWY_RESTRICT maxima, Prefetcher* HWY_RESTRICT prefetcher) {
+                            float* HWY_RESTRICT maxima, Background* HWY_RESTRICT background) {
   const FloatTag d;
   VecTile<kKeys, kRowVectors> sum;
   RAGGED_UNROLL
@@ -36,7 +36,8 @@ HWY_NOINLINE void ScoreTile(const float* HWY_RESTRICT queries, const float* HWY_
     for (int r = 0; r < kRowVectors; ++r) sum[j][r] = hn::Zero(d);
   }
   for (int x8 = 0; x8 < head_dim; x8 += 8) {
-    prefetcher->tick();
+    background->tick();
+    RAGGED_ROLLED
     for (int x = 0; x < 8; ++x) {
       VecRow<kRowVectors> query;
       RAGGED_UNROLL
@@ -64,7 +65,7 @@ HWY_NOINLINE void ScoreTile(const float* HWY_RESTRICT queries, const float* HWY_
 }
 
 using ScoreTileFn = void (*)(const float*, const float*, std::ptrdiff_t, int, float*, float*,
-                             Prefetcher*);
+                             Background*);
 
 // Entry [k] computes k + 1 keys.
 template <int kRowVectors, bool kPacked>

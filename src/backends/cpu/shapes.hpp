@@ -33,9 +33,19 @@ enum class Variant : std::int32_t {
   matrix = 2,    // bf16 on the processor's matrix tiles (matrix.hpp)
 };
 // Rows (query rows times heads of the group) up to which copying does not pay.
-inline constexpr std::int64_t kInPlaceRows = 96;
+inline constexpr std::int64_t kInPlaceRows = 128;
 // Keys that so few rows walk before the next ones are fetched ahead, at most.
 inline constexpr std::int64_t kFewRowsChunk = 256;
+
+// Whether value rows `stride_bytes` apart fall on so few sets of a first-level cache (64 sets of 64
+// bytes, 12 ways at most) that a block of them does not stay in it. They are then copied even where
+// keys are read in place: each panel walks its values once for every few rows.
+constexpr bool rows_collide(std::ptrdiff_t stride_bytes, int block) {
+  const std::int64_t lines = (stride_bytes < 0 ? -stride_bytes : stride_bytes) / 64;
+  std::int64_t period = 64;  // rows after which the sets repeat
+  while (period > 1 && lines * (period / 2) % 64 == 0) period /= 2;
+  return block > 12 * period;
+}
 
 // One worker's scratch, in floats from its start; every part is aligned to 64 bytes.
 struct ScratchShape {
@@ -47,6 +57,7 @@ struct ScratchShape {
   std::size_t tails = 0;        // [8][kept_rows], by panel
   std::size_t references = 0;   // [kept_rows]
   std::size_t sums = 0;         // [kept_rows]
+  std::size_t finished = 0;     // [kMaxPanelRows][head_dim], on their way past the caches
   std::size_t keys = 0;         // [chunk_keys][head_dim]
   std::size_t values = 0;       // [chunk_keys][head_dim rounded up to 16]
   std::size_t total = 0;
@@ -96,6 +107,7 @@ constexpr ScratchShape scratch_shape(int head_dim, int threads, std::int64_t max
   shape.tails = take(kept * 8);
   shape.references = take(kept);
   shape.sums = take(kept);
+  shape.finished = take(std::size_t{kMaxPanelRows} * dim);
   shape.keys = take(chunk * dim);
   shape.values = take(chunk * ((dim + kMaxLanes - 1) / kMaxLanes * kMaxLanes));
   shape.total = at;

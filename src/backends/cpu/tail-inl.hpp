@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
+#include "background-inl.hpp"
 #include "lanes-inl.hpp"
-#include "prefetch.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ragged::cpu::HWY_NAMESPACE {
@@ -23,7 +23,7 @@ constexpr int tail_tile_dims(int row_vectors) { return row_vectors > 3 ? 4 : kTa
 template <int kRowVectors, int kDims>
 HWY_NOINLINE void TailTile(const float* HWY_RESTRICT weights, const float* HWY_RESTRICT values,
                            std::ptrdiff_t value_stride, int num_keys, bool first,
-                           float* HWY_RESTRICT sums, Prefetcher* HWY_RESTRICT prefetcher) {
+                           float* HWY_RESTRICT sums, Background* HWY_RESTRICT background) {
   const FloatTag d;
   VecTile<kDims, kRowVectors> sum;
   RAGGED_UNROLL
@@ -34,8 +34,9 @@ HWY_NOINLINE void TailTile(const float* HWY_RESTRICT weights, const float* HWY_R
     }
   }
   for (int j8 = 0; j8 < num_keys; j8 += 8) {
-    prefetcher->tick();
+    background->tick();
     const int steps = num_keys - j8 < 8 ? num_keys - j8 : 8;
+    RAGGED_ROLLED
     for (int j = 0; j < steps; ++j) {
       VecRow<kRowVectors> weight;
       RAGGED_UNROLL
@@ -63,11 +64,11 @@ HWY_NOINLINE void TailTile(const float* HWY_RESTRICT weights, const float* HWY_R
 //   values  row j at values + j * value_stride, the tail's dims first
 template <int kRowVectors>
 HWY_INLINE void OutputTail(const float* weights, const float* values, std::ptrdiff_t value_stride,
-                           int num_keys, bool first, float* sums, Prefetcher* prefetcher) {
+                           int num_keys, bool first, float* sums, Background* background) {
   constexpr int kDims = tail_tile_dims(kRowVectors);
   for (int c = 0; c < kTailDims; c += kDims) {
     TailTile<kRowVectors, kDims>(weights, values + c, value_stride, num_keys, first,
-                                 sums + c * kRowVectors * kLanes, prefetcher);
+                                 sums + c * kRowVectors * kLanes, background);
   }
 }
 

@@ -28,7 +28,7 @@ struct RowKernels {
   void (*mask)(float*, int, int, const std::int32_t*, float*);
   bool (*move)(const float*, float*, float*, float*);
   void (*weigh)(float*, int, const float*, float*);
-  void (*tail)(const float*, const float*, std::ptrdiff_t, int, bool, float*, Prefetcher*);
+  void (*tail)(const float*, const float*, std::ptrdiff_t, int, bool, float*, Background*);
   void (*tail_masked)(const float*, const float*, std::ptrdiff_t, int, int, const std::int32_t*,
                       float*);
 };
