@@ -116,7 +116,7 @@ class CpuBackend final : public Backend {
     TileRule& rest = table.rules[table.num_rules++];
     rest.tile = tile_of(problem, device, Variant::packed);
     if (uses_matrix(problem, device)) {
-      rest.max_q_length = (cpu::matrix::kFewestRows - 1) / problem.group();
+      rest.max_q_length = cpu::matrix::kFewestTokens - 1;
       table.rules[table.num_rules++].tile = matrix_tile(problem, device);
     }
     tuning.workspace_bytes = static_cast<std::size_t>(device.threads) *
