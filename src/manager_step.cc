@@ -33,7 +33,8 @@ struct LabelSegments {
   std::vector<std::int64_t> cu_seqlens = {0};
 };
 
-std::vector<LabelSegments> by_label(std::span<const Segment> segments) {
+// `with_segments` fills LabelSegments::segments, which pairs alone look at.
+std::vector<LabelSegments> by_label(std::span<const Segment> segments, bool with_segments) {
   std::vector<LabelSegments> labels;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
@@ -43,6 +44,8 @@ std::vector<LabelSegments> by_label(std::span<const Segment> segments) {
     if (entry == labels.end()) {
       labels.push_back({.label = segment.label, .segments = {}});
       entry = labels.end() - 1;
+      // Most steps have one label.
+      entry->cu_seqlens.reserve(segments.size() - i + 1);
     }
     if (segment.span < 0) {
       refuse(span_name(i) + " must be at least 0; got " + std::to_string(segment.span));
@@ -51,7 +54,7 @@ std::vector<LabelSegments> by_label(std::span<const Segment> segments) {
       refuse(span_name(i) + " = " + std::to_string(segment.span) + " takes " +
              argument_of(segment.label) + " beyond " + std::to_string(kMaxTokens) + " tokens");
     }
-    entry->segments.push_back(&segment);
+    if (with_segments) entry->segments.push_back(&segment);
     entry->cu_seqlens.push_back(entry->cu_seqlens.back() + segment.span);
   }
   return labels;
@@ -91,7 +94,7 @@ void check_same_requests(const LabelSegments& q, const LabelSegments& kv, std::s
 template <typename Add>
 void for_pairs(std::span<const Segment> segments, std::span<const LabelPair> pairs,
                StepLayout& step, Add&& add) {
-  const std::vector<LabelSegments> labels = by_label(segments);
+  const std::vector<LabelSegments> labels = by_label(segments, true);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const std::string label = cross_label(pairs[i].first, pairs[i].second);
     const auto begin = pairs.begin();
@@ -157,7 +160,7 @@ std::string first_difference(const StepLayout& step, const StepLayout& other) {
 StepLayout layout_of_labels(std::span<const Segment> segments, bool causal) {
   StepLayout step;
   step.causal = causal;
-  for (LabelSegments& entry : by_label(segments)) {
+  for (LabelSegments& entry : by_label(segments, false)) {
     LabelPlan plan;
     plan.label = entry.label;
     plan.q_argument = argument_of(entry.label);

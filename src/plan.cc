@@ -238,11 +238,16 @@ void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
   const Tuning tuning = backend->tune(problem, device, totals_of(problem, layouts, ceilings));
   check_tiles(tuning.tiles, problem, backend->name());
 
+  const std::int64_t most_segments = ceilings ? ceilings->max_num_segments : 0;
+  std::vector<std::uint16_t>& notes = plan.scratch.segment_notes;
+  const std::int64_t segments = std::max(most_segments, layouts.q.num_segments());
+  if (std::ssize(notes) < segments) notes.resize(static_cast<std::size_t>(segments));
+
   WorkList work(mask_of(problem), tuning.tiles);
-  const std::int64_t num_units = work.count(layouts);
+  const std::int64_t num_units = work.count(layouts, notes.data());
   const std::int64_t room =
       ceilings ? std::max(num_units, most_units(tuning.tiles, *ceilings)) : num_units;
-  make_room(plan, layouts, room, ceilings ? ceilings->max_num_segments : 0);
+  make_room(plan, layouts, room, most_segments);
 
   // Nothing below allocates or throws: the plan changes as a whole or not at all.
   if (!keep) {
@@ -264,7 +269,7 @@ void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
     plan.layouts.prefix = layouts.prefix;
   }
   plan.units.resize(static_cast<std::size_t>(num_units));
-  work.place(plan.layouts, plan.units.data());
+  work.place(plan.layouts, notes.data(), plan.units.data());
 }
 
 }  // namespace

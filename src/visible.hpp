@@ -41,6 +41,13 @@ RAGGED_HOST_DEVICE constexpr std::int64_t visible_end(const Mask& mask, std::int
   return end < 0 ? 0 : (end > kv_len ? kv_len : end);
 }
 
+// a / b, for a >= 0 and b >= 1. Lengths nearly always fit 32 bits, whose division takes half the
+// time on a CPU and a fraction of it on a GPU.
+RAGGED_HOST_DEVICE constexpr std::int64_t divide(std::int64_t a, std::int64_t b) {
+  if (((a | b) >> 31) == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+  return a / b;
+}
+
 // Sum of visible_end - visible_begin over rows [row_begin, row_end), in closed form.
 RAGGED_HOST_DEVICE constexpr double visible_scores(const Mask& mask, std::int64_t row_begin,
                                                    std::int64_t row_end, std::int64_t q_len,
@@ -52,7 +59,7 @@ RAGGED_HOST_DEVICE constexpr double visible_scores(const Mask& mask, std::int64_
     double total = 0.0;
     for (int side = 0; side < 2; ++side) {
       const std::int64_t n = side == 0 ? row_begin : row_end;
-      const std::int64_t full = n / b;  // blocks 0..full-1 whole
+      const std::int64_t full = divide(n, b);  // blocks 0..full-1 whole
       const std::int64_t rest = n - full * b;
       const double blocks = static_cast<double>(full);
       // A whole block ends inside the span or at it: its end is never cut.

@@ -6,68 +6,96 @@
 
 namespace ragged {
 
-const WorkList::Cut& WorkList::cut(std::int64_t q_len, std::int64_t kv_len) noexcept {
-  if (q_len == cut_.q_len && kv_len == cut_.kv_len) return cut_;
-  cut_.q_len = q_len;
-  cut_.kv_len = kv_len;
-  cut_.rule = tile_rule(tiles_, q_len, kv_len);
-  const Tile& tile = tiles_.rules[cut_.rule].tile;
-  cut_.num_units = units_of(tile, q_len);
-  cut_.unit_rows = rows_per_unit(tile, q_len, cut_.num_units);
-  cut_.last_row = (cut_.num_units - 1) * cut_.unit_rows;
-  cut_.last_bucket = bucket(cut_, cut_.last_row, q_len - cut_.last_row);
-  if (rows_alike_) cut_.whole_bucket = bucket(cut_, 0, cut_.unit_rows);
-  return cut_;
-}
-
 // Buckets run from the highest cost to the lowest. A row costs its visible keys, and one more for
 // its own reading and writing, so the cost is at least 1.
-std::size_t WorkList::bucket(const Cut& cut, std::int64_t row, std::int64_t rows) const noexcept {
+inline std::uint32_t WorkList::bucket(std::int64_t row, std::int64_t rows, std::int64_t q_len,
+                                      std::int64_t kv_len) const noexcept {
   constexpr int kDropped = 52 - 3;  // mantissa bits below an eighth
   constexpr std::uint64_t kLowest = std::bit_cast<std::uint64_t>(1.0) >> kDropped;
   const double cost =
-      visible_scores(mask_, row, row + rows, cut.q_len, cut.kv_len) + static_cast<double>(rows);
+      visible_scores(mask_, row, row + rows, q_len, kv_len) + static_cast<double>(rows);
   const std::uint64_t key = (std::bit_cast<std::uint64_t>(cost) >> kDropped) - kLowest;
-  return kBuckets - 1 - std::min<std::size_t>(key, kBuckets - 1);
+  return kBuckets - 1 - static_cast<std::uint32_t>(std::min<std::uint64_t>(key, kBuckets - 1));
 }
 
-// Calls each(row_begin, rows, bucket) for the segment's units in row order.
-template <typename Each>
-void WorkList::for_units(const Cut& cut, Each&& each) const noexcept {
-  for (std::int64_t row = 0; row < cut.last_row; row += cut.unit_rows) {
-    each(row, cut.unit_rows, rows_alike_ ? cut.whole_bucket : bucket(cut, row, cut.unit_rows));
-  }
-  each(cut.last_row, cut.q_len - cut.last_row, cut.last_bucket);
+inline WorkList::Cut WorkList::cut(const Tile& tile, std::int64_t q_len,
+                                   std::int64_t kv_len) const noexcept {
+  Cut cut;
+  cut.num_units = units_of(tile, q_len);
+  cut.unit_rows = rows_per_unit(tile, q_len, cut.num_units);
+  cut.last_row = (cut.num_units - 1) * cut.unit_rows;
+  if (rows_alike_) cut.whole_bucket = bucket(0, cut.unit_rows, q_len, kv_len);
+  return cut;
 }
 
-std::int64_t WorkList::count(const StepLayouts& layouts) noexcept {
+std::int64_t WorkList::count(const StepLayouts& layouts, std::uint16_t* notes) noexcept {
   std::int64_t total = 0;
-  for_segments(layouts, [&](std::int64_t, std::int64_t q_len, std::int64_t kv_len) {
-    const Cut& segment = cut(q_len, kv_len);
-    total += segment.num_units;
-    if (total > kMaxUnits) return;
-    if (rows_alike_) {
-      histogram_[segment.whole_bucket] += segment.num_units - 1;
-      ++histogram_[segment.last_bucket];
-      return;
+  // Neighbours are often alike: the note on the last segment of one unit serves them all.
+  std::int64_t last_q_len = -1;
+  std::int64_t last_kv_len = -1;
+  std::uint32_t note = 0;
+  for_segments(layouts, [&](std::int64_t segment, std::int64_t q_len, std::int64_t kv_len) {
+    if (q_len != last_q_len || kv_len != last_kv_len) {
+      const std::int32_t rule = tile_rule(tiles_, q_len, kv_len);
+      const Tile& tile = tiles_.rules[rule].tile;
+      note = static_cast<std::uint32_t>(rule) << kBucketBits;
+      if (q_len > tile.unit_rows) {
+        const Cut several = cut(tile, q_len, kv_len);
+        total += several.num_units;
+        if (total > kMaxUnits) return;
+        const std::uint32_t last =
+            bucket(several.last_row, q_len - several.last_row, q_len, kv_len);
+        ++histogram_[last];
+        if (rows_alike_) {
+          histogram_[several.whole_bucket] += static_cast<std::uint32_t>(several.num_units - 1);
+        } else {
+          for (std::int64_t row = 0; row < several.last_row; row += several.unit_rows) {
+            ++histogram_[bucket(row, several.unit_rows, q_len, kv_len)];
+          }
+        }
+        notes[segment] = static_cast<std::uint16_t>(note | last | kSeveral);
+        last_q_len = -1;
+        return;
+      }
+      note |= bucket(0, q_len, q_len, kv_len);
+      last_q_len = q_len;
+      last_kv_len = kv_len;
     }
-    for_units(segment, [&](std::int64_t, std::int64_t, std::size_t at) { ++histogram_[at]; });
+    ++total;
+    ++histogram_[note & (kBuckets - 1)];
+    notes[segment] = static_cast<std::uint16_t>(note);
   });
   return total;
 }
 
-void WorkList::place(const StepLayouts& layouts, WorkUnit* units) noexcept {
+void WorkList::place(const StepLayouts& layouts, const std::uint16_t* notes,
+                     WorkUnit* units) noexcept {
   // Counts become the place of each bucket's first unit.
-  std::int64_t next = 0;
-  for (std::int64_t& entry : histogram_) {
-    const std::int64_t here = next;
+  std::uint32_t next = 0;
+  for (std::uint32_t& entry : histogram_) {
+    const std::uint32_t here = next;
     next += std::exchange(entry, here);
   }
   for_segments(layouts, [&](std::int64_t segment, std::int64_t q_len, std::int64_t kv_len) {
-    const Cut& how = cut(q_len, kv_len);
-    for_units(how, [&](std::int64_t row, std::int64_t rows, std::size_t at) {
-      units[histogram_[at]++] = {row, static_cast<std::int32_t>(rows), how.rule, segment};
-    });
+    const std::uint32_t note = notes[segment];
+    const auto rule = static_cast<std::int32_t>((note & (kSeveral - 1)) >> kBucketBits);
+    const auto put = [&](std::int64_t row, std::int64_t rows, std::uint32_t at) {
+      units[histogram_[at]++] = {row, static_cast<std::int32_t>(rows), rule, segment};
+    };
+    std::int64_t row = 0;
+    if ((note & kSeveral) != 0) {
+      const Cut several = cut(tiles_.rules[rule].tile, q_len, kv_len);
+      const auto rows = static_cast<std::int32_t>(several.unit_rows);
+      if (rows_alike_) {
+        WorkUnit* to = units + histogram_[several.whole_bucket];
+        histogram_[several.whole_bucket] += static_cast<std::uint32_t>(several.num_units - 1);
+        for (; row < several.last_row; row += rows) *to++ = {row, rows, rule, segment};
+      }
+      for (; row < several.last_row; row += rows) {
+        put(row, rows, bucket(row, rows, q_len, kv_len));
+      }
+    }
+    put(row, q_len - row, note & (kBuckets - 1));
   });
 }
 

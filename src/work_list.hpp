@@ -1,8 +1,8 @@
 #pragma once
 
-// The work list of a step: every unit of every segment, by falling cost, without a comparison and
-// without scratch memory. The lengths are walked twice: once to count the units of each bucket of
-// cost, once to write each unit at its place.
+// The work list of a step: every unit of every segment, by falling cost, without a comparison. The
+// lengths are walked twice: once to count the units of each bucket of cost, once to write each unit
+// at its place. Between the two, a note of 16 bits on each segment spares most of the arithmetic.
 
 #include <array>
 #include <cstdint>
@@ -43,39 +43,39 @@ class WorkList {
   WorkList(const Mask& mask, const TileTable& tiles)
       : mask_(mask), rows_alike_(!mask.causal && mask.block_size == 0), tiles_(tiles) {}
 
-  // Units of the step. A count above kMaxUnits may be short, but is above it.
-  std::int64_t count(const StepLayouts& layouts) noexcept;
+  // Units of the step, and a note on each segment in [notes, notes + num_segments). A count above
+  // kMaxUnits may be short, but is above it.
+  std::int64_t count(const StepLayouts& layouts, std::uint16_t* notes) noexcept;
   // Writes the units that count() counted to [units, units + count). In each bucket of cost they
-  // keep the order of segments and rows. Call once, with the layouts of count().
-  void place(const StepLayouts& layouts, WorkUnit* units) noexcept;
+  // keep the order of segments and rows. Call once, with the layouts and the notes of count().
+  void place(const StepLayouts& layouts, const std::uint16_t* notes, WorkUnit* units) noexcept;
 
  private:
-  // How one segment is cut; kept from one segment to the next while the lengths repeat.
+  // How a segment of several units is cut.
   struct Cut {
-    std::int64_t q_len = 0;
-    std::int64_t kv_len = -1;
-    std::int32_t rule = 0;
-    std::int64_t unit_rows = 0;
     std::int64_t num_units = 0;
-    std::int64_t last_row = 0;     // where the last unit begins; it holds the rest
-    std::size_t last_bucket = 0;   // of the last unit
-    std::size_t whole_bucket = 0;  // of every other, where rows are alike
+    std::int64_t unit_rows = 0;
+    std::int64_t last_row = 0;       // where the last unit begins; it holds the rest
+    std::uint32_t whole_bucket = 0;  // of every unit but the last, where rows are alike
   };
-  const Cut& cut(std::int64_t q_len, std::int64_t kv_len) noexcept;
-  template <typename Each>
-  void for_units(const Cut& cut, Each&& each) const noexcept;
-  [[nodiscard]] std::size_t bucket(const Cut& cut, std::int64_t row,
-                                   std::int64_t rows) const noexcept;
+  [[nodiscard]] Cut cut(const Tile& tile, std::int64_t q_len, std::int64_t kv_len) const noexcept;
+  // Bucket of the unit of rows [row, row + rows) of a segment.
+  [[nodiscard]] std::uint32_t bucket(std::int64_t row, std::int64_t rows, std::int64_t q_len,
+                                     std::int64_t kv_len) const noexcept;
 
   // Falling cost in steps of an eighth: 128 powers of two, three bits of mantissa. A finer order
   // would not shorten a run.
-  static constexpr std::size_t kBuckets = std::size_t{128} * 8;
+  static constexpr int kBucketBits = 10;
+  static constexpr std::uint32_t kBuckets = 1U << kBucketBits;
+  // A note: the bucket of the segment's last unit, the rule, and kSeveral where it is not the only
+  // unit, from the lowest bit up.
+  static constexpr std::uint32_t kSeveral = 1U << 15;
+  static_assert(std::uint32_t{kMaxTileRules} << kBucketBits <= kSeveral);
 
   Mask mask_;
   bool rows_alike_;  // every row of a segment sees the same keys, so whole units cost the same
   const TileTable& tiles_;
-  Cut cut_;
-  std::array<std::int64_t, kBuckets> histogram_{};
+  std::array<std::uint32_t, kBuckets> histogram_{};
 };
 
 }  // namespace ragged

@@ -136,6 +136,12 @@ struct Waste {
   double scores_computed = 0;
 };
 
+// Room that planning keeps from one step to the next. No part of a plan's value: any two are equal.
+struct PlanScratch {
+  std::vector<std::uint16_t> segment_notes;
+  friend bool operator==(const PlanScratch&, const PlanScratch&) noexcept { return true; }
+};
+
 struct Plan {
   Problem problem;
   StepLayouts layouts;
@@ -149,6 +155,7 @@ struct Plan {
   std::vector<WorkUnit> units;  // by falling cost
   std::int64_t items_per_unit = 0;
   std::size_t workspace_bytes = 0;
+  PlanScratch scratch;
 
   [[nodiscard]] std::int64_t num_items() const noexcept {
     return static_cast<std::int64_t>(units.size()) * items_per_unit;

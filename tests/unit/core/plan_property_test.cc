@@ -1,6 +1,7 @@
 // Random layouts and tile tables: the work list holds every row of every segment exactly once, by
 // falling cost, and its figures are the sums over rows.
 
+#include <bit>
 #include <cstdlib>
 #include <map>
 
@@ -96,6 +97,8 @@ void check(const Plan& plan) {
   std::map<std::pair<std::int64_t, std::int64_t>, int> seen;
   Waste expected;
   double cost_before = std::numeric_limits<double>::infinity();
+  std::uint64_t bucket_before = 0;
+  std::pair<std::int64_t, std::int64_t> place_before;
   for (const WorkUnit& unit : plan.units) {
     ASSERT_GE(unit.rows, 1);
     const std::int64_t q_len = plan.layouts.q.length(unit.segment);
@@ -115,6 +118,12 @@ void check(const Plan& plan) {
     // In buckets of an eighth: never more than an eighth above the one before.
     ASSERT_LE(cost, cost_before * 1.125);
     cost_before = cost;
+    // In one bucket, the order of segments and rows.
+    const std::uint64_t bucket = std::bit_cast<std::uint64_t>(cost) >> (52 - 3);
+    const std::pair place{unit.segment, unit.row_begin};
+    ASSERT_TRUE(bucket != bucket_before || place > place_before) << unit.segment;
+    bucket_before = bucket;
+    place_before = place;
   }
   std::int64_t rows = 0;
   for (std::int64_t i = 0; i < plan.layouts.q.num_segments(); ++i) {
