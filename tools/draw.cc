@@ -145,7 +145,7 @@ std::string counted(std::int64_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-void label_field(Svg& svg, const Case& c, const Field& field, double top) {
+void label_field(Svg& svg, const Field& field, double top) {
   const SegmentPicture& p = *field.picture;
   const double height = static_cast<double>(p.rows()) * field.row_pixels;
   const double width = static_cast<double>(p.keys()) * field.key_pixels;
@@ -158,26 +158,28 @@ void label_field(Svg& svg, const Case& c, const Field& field, double top) {
   if (p.prefix_length > 0) {
     keys = std::to_string(p.prefix_length) + " + " + std::to_string(p.kv_length - p.prefix_length);
   }
+  if (width > 90) keys += p.kv_length == 1 ? " key" : " keys";
   if (width >= 7.0 * static_cast<double>(keys.size())) {
     svg.text({field.x + static_cast<double>(p.kv_length) * field.key_pixels / 2, top - 8}, "middle",
-             11, keys + (c.problem.kind == AttentionKind::self && width > 90 ? " keys" : ""));
+             11, keys);
   }
 }
 
 double legend(Svg& svg, const Case& c, double y) {
-  double x = kLeft;
-  const auto entry = [&](std::string_view style, const char* words, double width) {
+  double x = 24;
+  const auto entry = [&](std::string_view style, std::string_view words) {
     svg.rectangle(x, y - 11, 14, 14, style);
     svg.text({x + 20, y}, "start", 12, words);
-    x += width;
+    // 7 pixels hold a letter of the widest of the fonts.
+    x += 36 + 7 * static_cast<double>(words.size());
   };
-  entry(kVisible, "a query sees the key", 156);
+  entry(kVisible, "a query sees the key");
   if (c.problem.kind == AttentionKind::prefixed && !c.prefix_lengths.empty()) {
-    entry(kPrefix, "key of the prefix", 130);
+    entry(kPrefix, "key of the prefix");
   }
-  entry(kWaste, "in a tile, in vain", 130);
-  entry(kNotComputed, "masked: never loaded", 156);
-  entry(kOutside, "another segment", 128);
+  entry(kWaste, "in a tile, in vain");
+  entry(kNotComputed, "masked: never loaded");
+  entry(kOutside, "another segment");
   svg.line({x, y - 4}, {x + 16, y - 4}, kUnit);
   svg.text({x + 22, y}, "start", 12, "edge of a work unit");
   return y;
@@ -225,7 +227,7 @@ std::string draw(const Case& c, const Plan& plan, std::int64_t most_segments) {
 
   svg.rectangle(kLeft, kTop, right - kLeft, bottom - kTop, kOutside);
   for (const Field& field : fields) draw_field(svg, field);
-  for (const Field& field : fields) label_field(svg, c, field, kTop);
+  for (const Field& field : fields) label_field(svg, field, kTop);
   const double end = legend(svg, c, bottom + 36);
   return svg.str(1000, end + 24, kDefinitions);
 }
