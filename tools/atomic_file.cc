@@ -19,6 +19,10 @@ namespace {
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& target) : target_(target), path_(target + ".XXXXXX") {
+    struct stat there = {};
+    if (::stat(target_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+      refuse("it is there and no file");
+    }
     descriptor_ = ::mkstemp(path_.data());
     if (descriptor_ < 0) fail();
   }
@@ -49,9 +53,10 @@ class TemporaryFile {
   }
 
  private:
-  [[noreturn]] void fail() {
-    const std::string reason = std::strerror(errno);
-    // A constructor that throws runs no destructor; there nothing was made.
+  [[noreturn]] void fail() { refuse(std::strerror(errno)); }
+
+  // A constructor that throws runs no destructor; there nothing was made.
+  [[noreturn]] void refuse(const std::string& reason) {
     throw Error(ErrorCode::invalid_argument,
                 target_ + ": expected a path that can be written: " + reason);
   }
@@ -72,6 +77,10 @@ void write_file(const std::string& path, std::span<const std::byte> bytes) {
 
 void write_file(const std::string& path, std::string_view text) {
   write_file(path, std::as_bytes(std::span(text)));
+}
+
+void expect_writable(const std::string& path) {
+  const TemporaryFile file(path);  // made, and removed again
 }
 
 }  // namespace ragged::tools

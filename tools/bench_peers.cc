@@ -60,6 +60,14 @@ std::string suite_of(const std::string& workload) {
 
 }  // namespace
 
+bool has_built_in_peers() noexcept {
+#if defined(RAGGED_HAS_PEERS)
+  return true;
+#else
+  return false;
+#endif
+}
+
 std::vector<PeerProvider> peers_for([[maybe_unused]] const Plan& plan) {
   std::vector<PeerProvider> peers;
 #if defined(RAGGED_HAS_PEERS)

@@ -16,7 +16,10 @@ struct PeerProvider {
   std::string declined;
 };
 
-// The built-in peers (RAGGED_BUILD_PEERS), made ready for the plan, which must outlive them.
+// False without RAGGED_BUILD_PEERS.
+bool has_built_in_peers() noexcept;
+
+// The built-in peers, made ready for the plan, which must outlive them.
 std::vector<PeerProvider> peers_for(const Plan& plan);
 
 // Runs bench/peers_cpu.py, which adds its rows to the report at `report`, on the workloads, thread

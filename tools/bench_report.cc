@@ -48,9 +48,12 @@ std::string table_line(const BenchRow& row) {
                   row.workload.c_str(), row.provider.c_str(), row.threads,
                   std::string(to_string(row.dtype)).c_str(), row.max_error, row.tolerance);
   } else {
-    std::snprintf(line, sizeof(line), "%-22s %-16s %3d %-5s %12.1f %6.1f%% %9.1f %7.1f %8.1f\n",
+    // One sample has no spread.
+    char spread[16] = "-";
+    if (row.samples > 1) std::snprintf(spread, sizeof(spread), "%.1f%%", 100 * row.spread);
+    std::snprintf(line, sizeof(line), "%-22s %-16s %3d %-5s %12.1f %7s %9.1f %7.1f %8.1f\n",
                   row.workload.c_str(), row.provider.c_str(), row.threads,
-                  std::string(to_string(row.dtype)).c_str(), row.us, 100 * row.spread, row.gflops,
+                  std::string(to_string(row.dtype)).c_str(), row.us, spread, row.gflops,
                   row.percent_of_peak, row.gbps);
   }
   return line;

@@ -78,12 +78,17 @@ std::int64_t rotation(const bench::Machine& machine) {
 DeviceFacts facts_of(const BenchOptions& o, int threads) {
   DeviceFacts facts = DeviceFacts::host(threads);
   if (!o.simd) return facts;
-  facts = DeviceFacts::parse("cpu:" + *o.simd + ":" + std::to_string(facts.threads));
-  if (!facts.present) {
-    throw Error(ErrorCode::invalid_argument,
-                "--simd: expected a target of this machine, got '" + *o.simd + "'");
+  return DeviceFacts::parse("cpu:" + *o.simd + ":" + std::to_string(facts.threads));
+}
+
+void expect_target_of_this_machine(const std::string& simd) {
+  try {
+    if (DeviceFacts::parse("cpu:" + simd).present) return;
+  } catch (const Error&) {
+    // No target at all: refused below like one of another machine.
   }
-  return facts;
+  throw Error(ErrorCode::invalid_argument,
+              "--simd: expected a target that 'ragged info' lists, got '" + simd + "'");
 }
 
 // Our row and those of the built-in peers, or none where the workload is left out; says why.
@@ -128,6 +133,12 @@ int act(const BenchOptions& o) {
     print_list();
     return 0;
   }
+  if (o.peers && o.json.empty() && !has_built_in_peers()) {
+    throw Error(ErrorCode::invalid_argument,
+                "--peers: expected --json with it, for Python's peers; this build has none of its "
+                "own (RAGGED_BUILD_PEERS is off)");
+  }
+  if (!o.json.empty()) expect_writable(o.json);
   const bench::Machine machine = bench::Machine::read();
   const std::vector<int> threads =
       o.threads.empty() ? std::vector<int>{DeviceFacts::host().threads} : o.threads;
@@ -164,12 +175,15 @@ int act(const BenchOptions& o) {
       }
     }
   }
-  if (!right) return 1;
+  if (!right || rows.empty()) return 1;
   if (o.json.empty()) return 0;
   write_file(o.json, report_json(machine_json, settings, rows));
   if (o.peers) {
     const std::string missing = run_python_peers(o.json, rows, o.seconds);
     if (!missing.empty()) std::cout << "Peers of Python left out: " << missing << '\n';
+    if (!has_built_in_peers()) {
+      std::cout << "Built-in peers left out: RAGGED_BUILD_PEERS is off\n";
+    }
   }
   return 0;
 }
@@ -206,7 +220,10 @@ Command add_bench(CLI::App& program) {
         }
       });
   add("--simd", "TARGET", "A narrower SIMD target of this CPU. Example: --simd avx2",
-      [o](const std::string& text) { o->simd = text; });
+      [o](const std::string& text) {
+        expect_target_of_this_machine(text);
+        o->simd = text;
+      });
   add("--seconds", "S", "Of samples for each row, 1 unless said. Example: --seconds 0.2",
       [o](const std::string& text) {
         o->seconds = parse_number("--seconds", text);

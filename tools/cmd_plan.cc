@@ -1,5 +1,6 @@
 // ragged plan: which backend would serve a case on a device, with which tiles, and why.
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,25 @@ struct PlanOptions {
   bool json = false;
   bool units = false;
 };
+
+bool is_built(RaggedAttnBackend id) {
+  const auto built = built_backends();
+  return std::any_of(built.begin(), built.end(),
+                     [id](const Backend* backend) { return backend->id() == id; });
+}
+
+// "sm90, sm80": backends that this build lacks; empty if it has all.
+std::string not_built() {
+  std::string names;
+  for (const RaggedAttnBackend id :
+       {RaggedAttnBackend::CPU, RaggedAttnBackend::SM90, RaggedAttnBackend::SM80,
+        RaggedAttnBackend::CUDNN, RaggedAttnBackend::FLASHINFER, RaggedAttnBackend::REFERENCE}) {
+    if (!is_built(id)) {
+      names += (names.empty() ? "" : ", ") + std::string(to_string(id));
+    }
+  }
+  return names;
+}
 
 // The work list, one line a unit in the order that workers take them.
 void print_units(const Plan& plan) {
@@ -71,6 +91,8 @@ int act(const PlanOptions& o) {
     } else {
       std::cout << c.name << ": " << c.describe() << "\non " << facts.to_string() << ": "
                 << error.what() << '\n';
+      const std::string missing = not_built();
+      if (!missing.empty()) std::cout << "not in this build: " << missing << '\n';
     }
     return 1;
   }

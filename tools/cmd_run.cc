@@ -160,6 +160,7 @@ std::vector<double> timed_runs(Execution& execution, const Inputs& inputs, Resul
 }
 
 int act(const RunOptions& o) {
+  if (!o.output.empty()) expect_writable(o.output);
   FileCase file;
   if (!o.input.empty()) {
     file = read_case(o.input, o.what);

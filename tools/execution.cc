@@ -24,6 +24,12 @@ DeviceFacts DeviceOptions::facts() const {
       throw Error(ErrorCode::invalid_argument,
                   "--threads: expected a CPU as --device, got '" + *device + "'");
     }
+    // "cpu:avx2:4" has its own.
+    if (device && std::count(device->begin(), device->end(), ':') == 2) {
+      throw Error(ErrorCode::invalid_argument,
+                  "--threads: expected it or the threads of --device, got " +
+                      std::to_string(*threads) + " and '" + *device + "'");
+    }
     result.threads = *threads;
   }
   return result;

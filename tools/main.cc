@@ -1,5 +1,6 @@
 // The command-line program `ragged`. Exit status: 0 done; 1 a result is out of tolerance, or no
-// backend serves the case; 2 bad input, with one line on standard error.
+// backend serves the case; 2 bad input. 2, and 1 without a result, come with one line on standard
+// error.
 
 #include <exception>
 #include <iostream>
@@ -15,15 +16,18 @@
 
 namespace {
 
+constexpr int kUnsupported = 1;
 constexpr int kBadInput = 2;
 
-int bad_input(std::string line) {
+int refused(std::string line, int status) {
   for (char& c : line) {
     if (c == '\n' || c == '\r') c = ' ';
   }
   std::cerr << "ragged: " << line << '\n';
-  return kBadInput;
+  return status;
 }
+
+int bad_input(const std::string& line) { return refused(line, kBadInput); }
 
 // What the parser found wrong, in the words of the other errors: argument, expected, came.
 std::string explain(const CLI::ParseError& error, const std::string& first) {
@@ -31,7 +35,7 @@ std::string explain(const CLI::ParseError& error, const std::string& first) {
   const std::string option = text.substr(0, text.find(':'));
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     return "command: expected one of run, plan, info, bench, draw; got " +
-           (first.empty() ? "none" : "'" + first + "'");
+           (first.empty() ? "none" : "'" + first + "'") + "; 'ragged --help' tells them apart";
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string extras = text.substr(text.rfind(": ") + 2);
@@ -51,15 +55,17 @@ int run(int argc, char** argv) {
   CLI::App program("Attention over packed sequences of different lengths", "ragged");
   program.set_version_flag("--version", std::string("ragged ") + RAGGED_VERSION);
   program.require_subcommand(1);
-  program.footer(
-      "Examples:\n"
-      "  ragged run --lengths 3,17,512 --heads 16 --head-dim 72\n"
-      "  ragged plan --workload qwen25vl-window --device h200\n"
-      "'ragged COMMAND --help' shows a command's options.");
   std::vector<ragged::tools::Command> commands = {
       ragged::tools::add_run(program), ragged::tools::add_plan(program),
       ragged::tools::add_info(program), ragged::tools::add_bench(program),
       ragged::tools::add_draw(program)};
+  // After the commands, which would take it over.
+  program.footer(
+      "Examples:\n"
+      "  ragged run --lengths 3,17,512 --heads 16 --head-dim 72\n"
+      "  ragged plan --workload qwen25vl-window --device cpu:avx2:64\n"
+      "  ragged draw --lengths 300,80,200 --causal --output plan.svg\n"
+      "'ragged COMMAND --help' shows a command's options.");
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
@@ -82,7 +88,8 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const ragged::Error& error) {
-    return bad_input(error.what());
+    return refused(error.what(),
+                   error.code() == ragged::ErrorCode::unsupported ? kUnsupported : kBadInput);
   } catch (const std::bad_alloc&) {
     return bad_input("out of memory");
   } catch (const std::exception& error) {

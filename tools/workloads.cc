@@ -165,18 +165,24 @@ const std::vector<Workload>& suite(std::string_view name) {
 }
 
 const Workload& find_workload(std::string_view name) {
+  // Names that begin with this text, or could be it mistyped.
   std::vector<std::pair<std::size_t, std::string_view>> near;
   for (const char* suite_name : {"cpu", "models"}) {
     for (const Workload& workload : suite(suite_name)) {
       if (workload.name == name) return workload;
-      near.emplace_back(edit_distance(name, workload.name), workload.name);
+      const bool begins = !name.empty() && workload.name.starts_with(name);
+      const std::size_t distance = begins ? 0 : edit_distance(name, workload.name);
+      if (2 * distance <= name.size()) near.emplace_back(distance, workload.name);
     }
   }
   std::stable_sort(near.begin(), near.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  refuse("--workload: expected a name of 'ragged bench --list', got '" + std::string(name) +
-         "'; nearest are " + std::string(near.at(0).second) + ", " +
-         std::string(near.at(1).second) + ", " + std::string(near.at(2).second));
+  std::string nearest;
+  for (std::size_t i = 0; i < std::min<std::size_t>(near.size(), 3); ++i) {
+    nearest += (i == 0 ? "; nearest: " : ", ") + std::string(near[i].second);
+  }
+  refuse("--workload: expected a name of 'ragged bench --list', got '" + std::string(name) + "'" +
+         nearest);
 }
 
 std::optional<H200Goal> h200_goal(std::string_view workload) {

@@ -106,6 +106,11 @@ TEST(BenchTable, ItsLinesHaveTheHeadingsWidth) {
   row.workload = "qwen25vl-window-video";
   row.provider = "ragged/reference";
   EXPECT_EQ(table_line(row).size(), table_heading().size());
+  row.samples = 1;
+  EXPECT_FALSE(holds(table_line(row), "%"));  // one sample has no spread
+  row.samples = 2;
+  EXPECT_EQ(table_line(row).size(), table_heading().size());
+  EXPECT_TRUE(holds(table_line(row), "%"));
 }
 
 }  // namespace

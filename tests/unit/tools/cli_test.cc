@@ -44,7 +44,7 @@ class Folder {
 };
 
 TEST(Cli, EveryMistakeIsOneLine) {
-  expect_refused({}, "expected one of run, plan, info, bench, draw; got none");
+  expect_refused({}, "expected one of run, plan, info, bench, draw; got none; 'ragged --help'");
   expect_refused({"walk"}, "got 'walk'");
   expect_refused({"run"}, "expected --input, --lengths or --workload");
   expect_refused({"run", "--lengths"}, "--lengths: expected a value, got none");
@@ -59,11 +59,36 @@ TEST(Cli, EveryMistakeIsOneLine) {
   expect_refused({"run", "--lengths", "3", "--device", "tpu"}, "--device: ");
   expect_refused({"run", "--lengths", "3", "--check", "some"}, "--check: expected auto, all");
   expect_refused({"run", "--lengths", "3", "--seed", "-1"}, "--seed: expected an integer");
-  expect_refused({"plan", "--workload", "siglip-9"}, "nearest are siglip-8");
+  expect_refused({"plan", "--workload", "siglip-9"}, "; nearest: siglip-8");
+  expect_refused({"plan", "--workload", "qwen3"}, "; nearest: qwen3vl-image, qwen3vl-mixed\n");
+  expect_refused({"plan", "--workload", "nope"}, "got 'nope'\n");
+  expect_refused({"plan", "--lengths", "3", "--device", "cpu:avx2:4", "--threads", "8"},
+                 "--threads: expected it or the threads of --device, got 8 and 'cpu:avx2:4'");
+  expect_refused({"bench", "--workload", "W8", "--simd", "mmx"}, "--simd: expected a target");
+  expect_refused({"bench", "--workload", "W8", "--json", "no/such/file"}, "no/such/file: expected");
+  expect_refused({"run", "--lengths", "3", "--output", "/dev/null"}, "/dev/null: expected a path");
   expect_refused({"run", "--input", "no/such.safetensors"}, "no/such.safetensors: expected");
   expect_refused({"run", "--input", "CMakeLists.txt"}, "CMakeLists.txt: safetensors: ");
   expect_refused({"run", "--input", kData + "whisper_cross_bf16.safetensors", "--heads", "4"},
                  "--heads: expected it without a file");
+}
+
+TEST(Cli, WhatNoBackendServesIsStatus1) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run", "--lengths", "3", "--backend", "cudnn"},
+                                             {"draw", "--lengths", "3", "--backend", "cudnn"}}) {
+    const Finished done = run_program(arguments);
+    EXPECT_EQ(done.status, 1);
+    EXPECT_EQ(done.out, "");
+    EXPECT_TRUE(holds(done.err, "cudnn is not built\n"));
+  }
+  const Finished plan = run_program({"plan", "--lengths", "3", "--device", "h200"});
+  EXPECT_EQ(plan.status, 1);
+  EXPECT_TRUE(holds(plan.out, "not in this build: "));
+  const Finished bench =
+      run_program({"bench", "--workload", "W8", "--backend", "cudnn", "--seconds", "0"});
+  EXPECT_EQ(bench.status, 1);
+  EXPECT_TRUE(holds(bench.out, "W8: left out: "));
 }
 
 TEST(Cli, HelpSaysItWithExamples) {
