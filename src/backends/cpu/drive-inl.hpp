@@ -29,8 +29,9 @@ namespace ragged::cpu::HWY_NAMESPACE {
 struct Chunk {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  bool packed = false;         // keys and values
-  bool packed_values = false;  // values alone
+  bool packed = false;         // keys in tiles, and values
+  bool copied_keys = false;    // as rows
+  bool copied_values = false;  // as rows
   bool last = false;           // the item's last
 };
 
@@ -63,25 +64,27 @@ class Worker {
         return;
       }
     }
-    bool packs = true;
-    if constexpr (std::is_same_v<T, float>) packs = item.variant == Variant::packed;
+    // Few rows do not pay for tiles of keys; 16-bit elements are then converted as rows.
+    const bool few = item.rows <= kInPlaceRows;
+    const bool packs = std::is_same_v<T, float> ? item.variant == Variant::packed : !few;
     const std::int64_t end = item.end();
     const int block = block_keys(item.kv_len);
     const std::int64_t step = std::max<std::int64_t>(ChunkLimit(item) / block, 1) * block;
     Chunk chunk;
     chunk.packed = packs;
     // One pass over the values needs no copy.
-    chunk.packed_values = !packs && item.rows > kDimKernels[0].rows &&
-                          rows_collide(item.keys.v[1].stride * std::ptrdiff_t{sizeof(T)}, block);
+    chunk.copied_keys = !packs && !std::is_same_v<T, float>;
+    chunk.copied_values = chunk.copied_keys ||
+                          (!packs && item.rows > kDimKernels[0].rows &&
+                           rows_collide(item.keys.v[1].stride * std::ptrdiff_t{sizeof(T)}, block));
     do {
       chunk.end = std::min(chunk.begin + step, end);
       chunk.last = chunk.end == end;
       if (packs && chunk.end > chunk.begin) {
         PackChunk(item.keys, chunk.begin, chunk.end, head_dim_, keys_, values_);
       }
-      if (chunk.packed_values) {
-        PackValues(item.keys, chunk.begin, chunk.end, head_dim_, values_);
-      }
+      if (chunk.copied_keys) CopyKeys(item.keys, chunk.begin, chunk.end, head_dim_, keys_);
+      if (chunk.copied_values) CopyValues(item.keys, chunk.begin, chunk.end, head_dim_, values_);
       ahead_ = {};
       if (!chunk.last) {
         ahead_ = {&item.keys, chunk.end, std::min(chunk.end + step, end)};
@@ -232,10 +235,11 @@ class Worker {
 
   int Pieces(const Item<T>& item, const Chunk& chunk, std::int64_t begin, int count,
              BlockPiece* pieces) const {
-    if (chunk.packed) {
+    if (chunk.packed || chunk.copied_keys) {
       const std::ptrdiff_t stride = packed_value_stride(head_dim_);
       const std::ptrdiff_t at = begin - chunk.begin;
-      pieces[0] = {keys_ + at * head_dim_, 0, values_ + at * stride, stride, count, true};
+      pieces[0] = {
+          keys_ + at * head_dim_, head_dim_, values_ + at * stride, stride, count, chunk.packed};
       return 1;
     }
     int num = 0;
@@ -250,7 +254,7 @@ class Worker {
         out.values = v.row(piece.begin);
         out.value_stride = v.stride;
         out.count = static_cast<int>(piece.count);
-        if (chunk.packed_values) {
+        if (chunk.copied_values) {
           out.value_stride = packed_value_stride(head_dim_);
           out.values = values_ + (key - chunk.begin) * out.value_stride;
         }

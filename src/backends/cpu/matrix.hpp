@@ -21,8 +21,9 @@ inline constexpr int kMaxChunkKeys = 256;
 constexpr int chunk_keys(int head_dim) { return head_dim >= 128 ? kMaxChunkKeys : 128; }
 // Rows of an item (query rows times heads of the group) that pay for packing its keys.
 inline constexpr std::int64_t kUnitRows = 512;
-// Query tokens of a segment below which a panel is too empty to win over the vector kernel. Not rows
-// of the group: the two kernels differ in bits, and one rank's heads must have those of the whole.
+// Query tokens of a segment below which a panel is too empty to win over the vector kernel. Not
+// rows of the group: the two kernels differ in bits, and one rank's heads must have those of the
+// whole.
 inline constexpr std::int64_t kFewestTokens = 8;
 
 // True if this build has the kernel and this machine lets the process use the tiles.

@@ -27,21 +27,28 @@ template <class T>
 HWY_INLINE void CopyRow(const T* HWY_RESTRICT from, int head_dim, float* HWY_RESTRICT to) {
   const FloatTag d;
   int x = 0;
-  for (; x + kLanes <= head_dim; x += kLanes) hn::Store(LoadElements(d, from + x), d, to + x);
+  for (; x + kLanes <= head_dim; x += kLanes) hn::StoreU(LoadElements(d, from + x), d, to + x);
   if constexpr (kLanes > 8) {
     const hn::CappedTag<float, 8> d8;
-    for (; x < head_dim; x += 8) hn::Store(LoadElements(d8, from + x), d8, to + x);
+    for (; x < head_dim; x += 8) hn::StoreU(LoadElements(d8, from + x), d8, to + x);
   }
 }
 
-// Values [begin, end) alone, for keys that are read in place.
-//   values  [end - begin][packed_value_stride(head_dim)]
+// Keys [begin, end) as rows [end - begin][head_dim].
 template <class T>
-HWY_NOINLINE void PackValues(const KeySources<T>& sources, std::int64_t begin, std::int64_t end,
+HWY_NOINLINE void CopyKeys(const KeySources<T>& sources, std::int64_t begin, std::int64_t end,
+                           int head_dim, float* HWY_RESTRICT keys) {
+  for (std::int64_t j = begin; j < end; ++j, keys += head_dim) {
+    CopyRow(sources.key(j), head_dim, keys);
+  }
+}
+
+// Values [begin, end) as rows [end - begin][packed_value_stride(head_dim)].
+template <class T>
+HWY_NOINLINE void CopyValues(const KeySources<T>& sources, std::int64_t begin, std::int64_t end,
                              int head_dim, float* HWY_RESTRICT values) {
-  for (std::int64_t j = begin; j < end; ++j) {
+  for (std::int64_t j = begin; j < end; ++j, values += packed_value_stride(head_dim)) {
     CopyRow(sources.value(j), head_dim, values);
-    values += packed_value_stride(head_dim);
   }
 }
 
