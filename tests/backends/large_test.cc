@@ -119,6 +119,11 @@ void edge30_262144_tokens(const Target& target) {
   Case c = one_head("edge30", repeated(262144 / 32, 32));
   c.num_qo_heads = 8;  // the ratio of 32 to 4
   expect_right_once(target, c);
+  Case heads = one_head("edge30_heads", repeated(16384 / 64, 64), 128);
+  heads.q_lengths.push_back(1);
+  heads.num_qo_heads = 32;
+  heads.num_kv_heads = 4;
+  expect_right_once(target, heads);
 }
 
 void edge31_one_token_queries_with_long_keys(const Target& target) {

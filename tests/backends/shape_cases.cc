@@ -67,9 +67,8 @@ std::vector<Case> shape_cases() {
   for (const std::int64_t total : {16383, 16384, 16385}) {
     Case c;
     c.name = "edge30_tokens_" + std::to_string(total);
-    c.num_qo_heads = 32;
-    c.num_kv_heads = 4;
-    c.head_dim = 128;
+    c.num_qo_heads = 8;  // the ratio of 32 to 4; those are in the large tests
+    c.num_kv_heads = 1;
     c.dtypes = {DType::bf16};
     c.q_lengths.assign(static_cast<std::size_t>(total / 61), 61);
     c.q_lengths.push_back(total % 61);
@@ -82,6 +81,7 @@ std::vector<Case> shape_cases() {
   mixed.num_qo_heads = 12;
   mixed.num_kv_heads = 12;
   mixed.head_dim = 128;
+  mixed.dtypes = {DType::bf16, DType::fp32};
   mixed.q_lengths.assign(15, 100);
   mixed.q_lengths.push_back(2051);
   mixed.sampled_rows = 100;

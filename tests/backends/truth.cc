@@ -25,6 +25,12 @@ Sum dot(const float* a, const float* b, int count) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+double sum_of_magnitudes(const float* a, const float* b, int count) {
+  double sum = 0.0;
+  for (int d = 0; d < count; ++d) sum += static_cast<double>(std::abs(a[d] * b[d]));
+  return sum;
+}
+
 }  // namespace
 
 bool sees(const Case& c, std::int64_t row, std::int64_t key, std::int64_t q_len,
@@ -93,6 +99,7 @@ RowTruth row_truth(const Data& data, const RowHead& at) {
   const auto dims = static_cast<std::size_t>(c.head_dim);
   const float* q = data.query(at.segment, at.row, at.head);
 
+  RowTruth truth;
   std::vector<std::int64_t> keys;
   std::vector<double> weights;
   std::vector<float> plain_weights;
@@ -100,12 +107,13 @@ RowTruth row_truth(const Data& data, const RowHead& at) {
     if (!sees(c, at.row, key, q_len, kv_len)) continue;
     const float* k = data.key(at.segment, key, kv_head);
     keys.push_back(key);
+    truth.score_terms =
+        std::max(truth.score_terms, std::abs(scale) * sum_of_magnitudes(q, k, c.head_dim));
     weights.push_back(dot<double>(q, k, c.head_dim) * scale);
     plain_weights.push_back(
         rounded(data.dtype, dot<float>(q, k, c.head_dim) * static_cast<float>(scale)));
   }
 
-  RowTruth truth;
   truth.visible = static_cast<std::int64_t>(keys.size());
   truth.lse = -std::numeric_limits<double>::infinity();
   truth.out.assign(dims, 0.0);
@@ -118,7 +126,6 @@ RowTruth row_truth(const Data& data, const RowHead& at) {
   double sum = 0.0;
   float plain_sum = 0.0F;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    truth.largest_score = std::max(truth.largest_score, std::abs(weights[i]));
     weights[i] = std::exp(weights[i] - largest);
     sum += weights[i];
     plain_weights[i] = std::exp(plain_weights[i] - plain_largest);

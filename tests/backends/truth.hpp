@@ -17,9 +17,11 @@ struct RowHead {
 };
 
 struct RowTruth {
-  std::int64_t visible = 0;    // keys that the row sees
-  double lse = 0.0;            // natural logarithm; -inf without a visible key
-  double largest_score = 0.0;  // of the visible scores' magnitudes, after sm_scale
+  std::int64_t visible = 0;  // keys that the row sees
+  double lse = 0.0;          // natural logarithm; -inf without a visible key
+  // Largest sum of |q * k| of a visible key, after sm_scale: the rounding of a score is relative to
+  // it, not to the score.
+  double score_terms = 0.0;
   std::vector<double> out;     // [head_dim]
   std::vector<float> plain;    // [head_dim], rounded to the type at every step
   std::vector<double> spread;  // [head_dim], root of the sum of (weight * v)^2: the size of a sum
