@@ -59,7 +59,7 @@ TARGET_TEST(capacity, edge12_cross_decode_like) {
   for (Case& c : cases) {
     c.num_qo_heads = 20;
     c.num_kv_heads = 20;
-    if (target.slow) c.num_qo_heads = c.num_kv_heads = 2;
+    if (target.slow || target.narrowed) c.num_qo_heads = c.num_kv_heads = 2;
   }
   expect_replays(target, cases, DType::bf16, {8, 8, 12000});
 }
@@ -91,7 +91,7 @@ TARGET_TEST(capacity, edge24_layouts_within_the_ceilings) {
 }
 
 TARGET_TEST(capacity, edge25_any_order_and_refusals_leave_the_plan) {
-  const std::int64_t tokens = target.slow ? 1024 : 8192;
+  const std::int64_t tokens = target.slow || target.narrowed ? 1024 : 8192;
   std::vector<Case> cases = {
       layout(AttentionKind::self, {16}),
       layout(AttentionKind::self, {tokens}),

@@ -43,8 +43,8 @@ Case narrowed_to_two_key_heads(Case c) {
 
 void run_right(const Target& target, const Case& whole) {
   const Case c = target.slow ? narrowed_to_two_key_heads(whole) : whole;
-  // The paths differ in nothing that grows with the case.
-  const bool every_path = !target.slow || work_of(c) < 1e7;
+  // The paths differ in nothing that grows with the case or that depends on the instruction set.
+  const bool every_path = !target.narrowed && (!target.slow || work_of(c) < 1e7);
   bool served = false;
   std::string reason;
   for (const DType dtype : c.dtypes) {

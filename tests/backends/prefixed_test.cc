@@ -42,7 +42,7 @@ TARGET_TEST(prefixed, edge16_ten_runs_on_one_plan) {
     c.kind = AttentionKind::prefixed;
     c.num_kv_heads = 1;
     c.head_dim = 256;
-    if (target.slow) {
+    if (target.slow || target.narrowed) {
       c.num_qo_heads = 2;
       c.head_dim = 64;
     }

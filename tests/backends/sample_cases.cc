@@ -42,4 +42,9 @@ std::vector<Case> sample_cases() {
   return cases;
 }
 
+std::vector<DType> sample_dtypes(const Target& target) {
+  if (target.slow || target.narrowed) return {DType::bf16};
+  return all_dtypes();
+}
+
 }  // namespace ragged::test

@@ -6,9 +6,14 @@
 #include <vector>
 
 #include "backends/case.hpp"
+#include "backends/target.hpp"
 
 namespace ragged::test {
 
 std::vector<Case> sample_cases();
+
+// The dtypes to vary such things in: all of them, but one where the target is slow or is one of
+// several instruction sets of a backend.
+std::vector<DType> sample_dtypes(const Target& target);
 
 }  // namespace ragged::test

@@ -5,17 +5,35 @@
 namespace ragged::test {
 namespace {
 
-// Narrower instruction sets than this machine's own that the backend serves.
+Problem usual_problem(DType dtype) {
+  Problem problem;
+  problem.num_qo_heads = 8;
+  problem.num_kv_heads = 8;
+  problem.head_dim = 64;
+  problem.sm_scale = 0.125;
+  problem.dtype = dtype;
+  return problem;
+}
+
+// True if the backend tiles for both sets alike in every dtype: it has one kernel for the two.
+bool same_kernel(const Backend& backend, const DeviceFacts& a, const DeviceFacts& b) {
+  const StepTotals totals = {1, 1024, 1024, 1024, 1024};
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    const Problem problem = usual_problem(dtype);
+    if (backend.tune(problem, a, totals).tiles != backend.tune(problem, b, totals).tiles) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Narrower instruction sets than this machine's own that the backend serves by other kernels.
 void add_narrowed(std::vector<Target>& list, const Target& full) {
-  Problem usual;
-  usual.num_qo_heads = 8;
-  usual.num_kv_heads = 8;
-  usual.head_dim = 64;
-  usual.sm_scale = 0.125;
   for (const char* simd : {"scalar", "sse4", "avx2", "avx512", "amx", "neon", "sve"}) {
     DeviceFacts facts = DeviceFacts::parse(std::string("cpu:") + simd);
     if (!facts.present || facts.simd == full.facts.simd) continue;
-    if (!full.backend->declines(usual, facts).empty()) continue;
+    if (!full.backend->declines(usual_problem(DType::fp32), facts).empty()) continue;
+    if (same_kernel(*full.backend, facts, full.facts)) continue;
     Target target = full;
     target.name += std::string("-") + simd;
     target.facts = facts;
