@@ -23,7 +23,7 @@ void expect_shards_are_the_whole(const Target& target, int num_qo_heads, int num
   whole.name = "edge35";
   whole.num_qo_heads = num_qo_heads;
   whole.num_kv_heads = num_kv_heads;
-  whole.q_lengths = {60, 0, 1, 33};
+  whole.q_lengths = {60, 0, 1, 33, 2, 3, 4, 7, 9, 13, 17, 24};
   RaggedAttentionConfig config;
   config.num_qo_heads = num_qo_heads;
   config.num_kv_heads = num_kv_heads;
