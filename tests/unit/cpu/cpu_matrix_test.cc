@@ -62,6 +62,19 @@ TEST_P(CpuMatrix, ScoresFallFarBelowTheFirstChunk) {
   expect_truth(step, simd());
 }
 
+// With a negative scale the smallest product is the largest score.
+TEST_P(CpuMatrix, NegativeScaleTakesTheSmallestProduct) {
+  for (const double sm_scale : {-1.0, -30.0}) {
+    Problem problem = bf16_problem(40);
+    problem.sm_scale = sm_scale;
+    Step step(problem, pair_layouts({33}, {300}));
+    set_scores(step, [](std::int64_t key) { return static_cast<float>(key % 97); });
+    expect_truth(step, simd());
+    set_scores(step, [](std::int64_t key) { return key == 250 ? -1e30F : 100.0F; });
+    expect_truth(step, simd());
+  }
+}
+
 // Weights of 2^40 times values of 1e30 leave fp32; the outputs do not.
 TEST_P(CpuMatrix, LargeValuesMeetLargeWeights) {
   Step step(bf16_problem(8), pair_layouts({12}, {300}));

@@ -38,7 +38,8 @@ class ItemRun {
         panels_((rows_ + kPanelRows - 1) / kPanelRows),
         steps_((context.head_dim + 31) / 32),
         tiles_((context.head_dim + 15) / 16),
-        chunk_(matrix::chunk_keys(context.head_dim)) {}
+        chunk_(matrix::chunk_keys(context.head_dim)),
+        scale_(std::abs(context.scale)) {}
 
   void run() {
     open();
@@ -53,8 +54,10 @@ class ItemRun {
 
  private:
   // Queries to the scratch, zeros where the head or the item ends, and where each row's keys end.
+  // They carry the sign of the scale: the largest score is then the largest scaled one.
   void open() {
     const int padded = panels_ * kPanelRows;
+    const __m512i sign = _mm512_set1_epi16(context_.scale < 0.0F ? INT16_MIN : 0);
     std::int64_t token = 0;
     int head = 0;
     for (int row = 0; row < padded; ++row) {
@@ -62,7 +65,8 @@ class ItemRun {
       const Bf16* from = item_.q + token * item_.q_token + head * item_.q_head;
       for (int step = 0; step < steps_; ++step) {
         const __mmask32 dims = row < rows_ ? first_lanes(context_.head_dim - step * 32) : 0U;
-        _mm512_store_si512(to + step * 32, _mm512_maskz_loadu_epi16(dims, from + step * 32));
+        const __m512i query = _mm512_maskz_loadu_epi16(dims, from + step * 32);
+        _mm512_store_si512(to + step * 32, _mm512_xor_si512(query, sign));
       }
       scratch_.ends[row] = row < rows_ ? item_.end_of(row) : scratch_.ends[rows_ - 1];
       scratch_.done[row] = false;
@@ -163,7 +167,7 @@ class ItemRun {
     rows.stride = chunk_;
     rows.ends = scratch_.chunk_ends + at;
     rows.padded_keys = panel_keys(panel);
-    rows.scale = context_.scale;
+    rows.scale = scale_;
     rows.references = scratch_.references + at;
     rows.sums = scratch_.sums + at;
     if constexpr (kFollow) {
@@ -345,7 +349,8 @@ class ItemRun {
   const int steps_;  // of 32 dims, in a score
   const int tiles_;  // of 16 dims, in an output
   const int chunk_;  // keys of one step
-  int count_ = 0;    // keys of the current chunk
+  const float scale_;
+  int count_ = 0;  // keys of the current chunk
   bool first_ = false;
   bool finite_ = true;  // every value of the current chunk is
 };
