@@ -55,7 +55,8 @@ struct Step {
     for (Tensor* tensor : {&q, &k, &v, &prefix_k, &prefix_v}) tensor->fill_normal(random);
   }
 
-  void run(const Backend& backend, std::string_view simd = "scalar", int threads = 1) {
+  void run(const Backend& backend, std::string_view simd = "scalar", int threads = 1,
+           Executor* with = nullptr) {
     DeviceFacts facts = DeviceFacts::host(threads);
     facts.simd = simd;
     const Backend* const backends[] = {&backend};
@@ -79,7 +80,7 @@ struct Step {
     arguments.out = out.view();
     arguments.lse = LseView::packed(lse.data(), q.shape()[0], q.shape()[1]);
     arguments.workspace = {storage.data(), plan.workspace_bytes};
-    arguments.executor = &executor;
+    arguments.executor = with != nullptr ? with : &executor;
     ragged::run(plan, arguments);
   }
 

@@ -1,5 +1,9 @@
 // Scores of any finite size, equal scores, rows without keys.
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 #include "unit/cpu/cpu_support.hpp"
 
 namespace ragged {
@@ -9,6 +13,27 @@ using test::fp32_problem;
 using test::pair_layouts;
 using test::self_layouts;
 using test::Step;
+
+#if defined(__x86_64__)
+// Calls one worker, in the given control and status of the vector unit.
+class ModeExecutor final : public Executor {
+ public:
+  explicit ModeExecutor(unsigned mode) : mode_(mode) {}
+  [[nodiscard]] int concurrency() const noexcept override { return 2; }
+  void run(int /*num_workers*/, void (*task)(void*, int), void* context) override {
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(mode_);
+    task(context, 1);
+    kept_ = _mm_getcsr() == mode_;
+    _mm_setcsr(before);
+  }
+  [[nodiscard]] bool kept() const { return kept_; }
+
+ private:
+  unsigned mode_;
+  bool kept_ = false;
+};
+#endif
 
 class CpuValues : public test::OnEveryTarget {};
 INSTANTIATE_TEST_SUITE_P(Targets, CpuValues, ::testing::ValuesIn(test::target_names()),
@@ -88,6 +113,33 @@ TEST_P(CpuValues, RowsWithoutKeysAreZero) {
     }
   }
 }
+
+#if defined(__x86_64__)
+// The calling thread may round, flush and trap as it likes: it keeps its mode, and the rows that it
+// takes have the bits of the others.
+TEST_P(CpuValues, TheCallersArithmeticModeChangesNothing) {
+  constexpr unsigned kUpwardDenormalsZeroNothingMasked = 0x4040;
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    Problem problem = fp32_problem(AttentionKind::prefixed, 2, 1, 72);
+    problem.dtype = dtype;
+    problem.causal = true;
+    Step step(problem, pair_layouts({40, 20, 3}, {200, 5, 0}));
+    for (int d = 0; d < 72; ++d) step.v.set(7, 0, d, 1e-39f);
+    Step plain = step;
+    plain.run(cpu_backend(), simd());
+    const unsigned before = _mm_getcsr();
+    ModeExecutor executor(kUpwardDenormalsZeroNothingMasked);
+    step.run(cpu_backend(), simd(), 2, &executor);
+    EXPECT_EQ(_mm_getcsr(), before);
+    EXPECT_TRUE(executor.kept());
+    for (std::int64_t token = 0; token < 63; ++token) {
+      for (int head = 0; head < 2; ++head) {
+        EXPECT_EQ(step.row_bits(token, head), plain.row_bits(token, head)) << token;
+      }
+    }
+  }
+}
+#endif
 
 // What lies past the plan is never read into a result nor written.
 TEST_P(CpuValues, RowsPastThePlanStayUntouched) {
