@@ -1,6 +1,8 @@
 #include "backends/cpu/cpu.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <sstream>
 
 #include "backends/cpu/matrix.hpp"
 #include "backends/cpu/targets.hpp"
@@ -96,10 +98,17 @@ class CpuBackend final : public Backend {
  public:
   [[nodiscard]] RaggedAttnBackend id() const noexcept override { return RaggedAttnBackend::CPU; }
 
-  [[nodiscard]] std::string declines(const Problem& /*problem*/,
+  [[nodiscard]] std::string declines(const Problem& problem,
                                      const DeviceFacts& device) const override {
     if (device.device.kind != DeviceKind::cpu) {
       return "device: serves cpu; got " + to_string(device.device);
+    }
+    // The kernels hold it as a normal fp32 number, times log2(e).
+    const double magnitude = std::abs(problem.sm_scale);
+    if (problem.sm_scale != 0.0 && (magnitude < 0x1p-126 || magnitude > 0x1p127)) {
+      std::ostringstream text;
+      text << "sm_scale: serves 0 and magnitudes of 2^-126 to 2^127; got " << problem.sm_scale;
+      return text.str();
     }
     return {};
   }

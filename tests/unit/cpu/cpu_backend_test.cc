@@ -116,6 +116,20 @@ TEST(CpuBackendPlan, ServesTheCpuOnly) {
   EXPECT_EQ(cpu_backend().declines(test::problem_of(AttentionKind::self), DeviceFacts::host()), "");
 }
 
+// A scale that fp32 does not hold would make every score the same, or none a number.
+TEST(CpuBackendPlan, DeclinesScalesThatFp32DoesNotHold) {
+  Problem problem = test::problem_of(AttentionKind::self);
+  for (const double sm_scale : {1e300, -1e300, 3e38, 1e-300, -1e-39}) {
+    problem.sm_scale = sm_scale;
+    const std::string reason = cpu_backend().declines(problem, DeviceFacts::host());
+    EXPECT_EQ(reason.rfind("sm_scale: serves", 0), 0U) << sm_scale << ": " << reason;
+  }
+  for (const double sm_scale : {0.0, -0.0, 1e-37, -1e38}) {
+    problem.sm_scale = sm_scale;
+    EXPECT_EQ(cpu_backend().declines(problem, DeviceFacts::host()), "") << sm_scale;
+  }
+}
+
 TEST(CpuBackendPlan, TakesTheWidestTargetThatIsNoWiderThanAsked) {
   for (const cpu::Target& target : cpu::runnable_targets()) {
     EXPECT_EQ(cpu::target_for(target.simd).simd, target.simd);
