@@ -163,10 +163,14 @@ DeviceFacts gpu(std::string_view name, int sm_arch, int sm_count, std::int64_t s
   return facts;
 }
 
+// More than any machine has; a slip of the keyboard would ask for gigabytes of scratch.
+constexpr int kMostThreads = 4096;
+
 [[noreturn]] void refuse_device(std::string_view text) {
   throw Error(ErrorCode::invalid_argument,
               "device must be cpu, cpu:SIMD, cpu:SIMD:THREADS (SIMD one of scalar, sse4, avx2, "
-              "avx512, amx, neon, sve), h200, h100 or a100; got '" +
+              "avx512, amx, neon, sve; THREADS 1 to " +
+                  std::to_string(kMostThreads) + "), h200, h100 or a100; got '" +
                   std::string(text) + "'");
 }
 
@@ -210,7 +214,8 @@ DeviceFacts DeviceFacts::parse(std::string_view text) {
   const std::string_view count = rest.substr(second + 1);
   const auto [end, error] =
       std::from_chars(count.data(), count.data() + count.size(), facts.threads);
-  if (error != std::errc() || end != count.data() + count.size() || facts.threads < 1) {
+  if (error != std::errc() || end != count.data() + count.size() || facts.threads < 1 ||
+      facts.threads > kMostThreads) {
     refuse_device(text);
   }
   return facts;

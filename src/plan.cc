@@ -222,6 +222,9 @@ void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
                const DeviceFacts& device, std::span<const Backend* const> backends,
                RaggedAttnBackend pinned, const std::optional<Ceilings>& ceilings) {
   problem.validate();
+  if (device.device.kind == DeviceKind::cpu && device.threads < 1) {
+    refuse("threads of the device facts must be at least 1; got " + std::to_string(device.threads));
+  }
   check_layouts(problem, layouts);
   if (ceilings) check_ceilings(problem, layouts, *ceilings);
 

@@ -55,6 +55,22 @@ TEST(Problem, EveryFieldIsCheckedByName) {
   expect_text(problem_refusal(p), "dtype must be one of");
 }
 
+TEST(Plan, ACpuHasAtLeastOneThread) {
+  const FakeBackend backend;
+  const Backend* list[] = {&backend};
+  for (const int threads : {0, -1}) {
+    DeviceFacts facts = DeviceFacts::host(1);
+    facts.threads = threads;
+    Plan plan;
+    EXPECT_EQ(refusal(ErrorCode::invalid_argument,
+                      [&] {
+                        make_plan(plan, problem_of(AttentionKind::self), self_layouts({3}), facts,
+                                  list);
+                      }),
+              "threads of the device facts must be at least 1; got " + std::to_string(threads));
+  }
+}
+
 TEST(Plan, LayoutsMustPair) {
   const FakeBackend backend;
   const auto text = [&](const Problem& problem, const StepLayouts& layouts) {
