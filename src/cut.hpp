@@ -49,4 +49,16 @@ RAGGED_HOST_DEVICE constexpr std::int64_t rows_per_unit(const Tile& tile, std::i
   return round_up(divide_up(q_len, units), tile.q_rows);
 }
 
+// Query rows that a tile computes for the `rows` >= 1 rows that are left of its unit.
+RAGGED_HOST_DEVICE constexpr std::int64_t rows_computed(const Tile& tile, std::int64_t rows) {
+  if (rows >= tile.q_rows || tile.row_step == 0) return tile.q_rows;
+  const std::int64_t stepped = round_up(rows, tile.row_step);
+  return stepped < tile.q_rows ? stepped : tile.q_rows;
+}
+
+// Keys that a tile computes for each of its rows, where the row that sees most sees `keys`.
+RAGGED_HOST_DEVICE constexpr std::int64_t keys_computed(const Tile& tile, std::int64_t keys) {
+  return round_up(keys, tile.key_step == 0 ? tile.kv_rows : tile.key_step);
+}
+
 }  // namespace ragged

@@ -178,6 +178,11 @@ void check_tiles(const TileTable& tiles, const Problem& problem, std::string_vie
       fail(rule + ": unit_rows must be a positive multiple of q_rows; got " +
            std::to_string(tile.unit_rows) + " and " + std::to_string(tile.q_rows));
     }
+    if (tile.row_step < 0 || tile.row_step > tile.q_rows || tile.key_step < 0 ||
+        tile.key_step > tile.kv_rows) {
+      fail(rule + ": row_step must be in 0..q_rows and key_step in 0..kv_rows; got " +
+           std::to_string(tile.row_step) + " and " + std::to_string(tile.key_step));
+    }
     // One item count a unit: the id of an item is unit * items_per_unit + head group.
     if (tile.heads < 1 || problem.group() % tile.heads != 0 ||
         tile.heads != tiles.rules[0].tile.heads) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/contract.hpp"
+#include "cut.hpp"
 #include "work_list.hpp"
 
 namespace ragged {
@@ -37,9 +38,10 @@ Waste Plan::waste() const {
       // A tile walks the keys in steps to the last one that any of its rows sees.
       const std::int64_t last = std::min(row + tile.q_rows, end) - 1;
       const std::int64_t keys = visible_end(mask, last, q_len, kv_len);
-      const std::int64_t steps = (keys + tile.kv_rows - 1) / tile.kv_rows;
-      waste.rows_computed += tile.q_rows;
-      waste.scores_computed += static_cast<double>(steps) * tile.kv_rows * tile.q_rows;
+      const std::int64_t rows = rows_computed(tile, end - row);
+      waste.rows_computed += rows;
+      waste.scores_computed +=
+          static_cast<double>(keys_computed(tile, keys)) * static_cast<double>(rows);
     }
   }
   return waste;

@@ -88,6 +88,10 @@ std::string describe(const TileRule& rule, bool last) {
                      ", units of " + counted(tile.unit_rows, "row") + ", " +
                      counted(tile.heads, "head") + " at once, variant " +
                      std::to_string(tile.variant);
+  if (tile.row_step != 0 || tile.key_step != 0) {
+    text += ", cut to " + counted(tile.row_step != 0 ? tile.row_step : tile.q_rows, "row") + " x " +
+            counted(tile.key_step != 0 ? tile.key_step : tile.kv_rows, "key") + " at the ends";
+  }
   if (last) return text;
   text += ", for segments of at most ";
   if (rule.max_q_length != kAny) text += counted(rule.max_q_length, "row");

@@ -214,7 +214,7 @@ std::string draw(const Case& c, const Plan& plan, std::int64_t most_segments) {
   svg.text({24, 50}, "start", 12,
            plan.backend_name + " on " + plan.device.to_string() + ", " + tiles_text(plan) + "; " +
                percent(waste.scores_useful, waste.scores_computed) +
-               " of the scores in whole tiles are in vain (a kernel may cut its last ones shorter)",
+               " of the scores that the tiles compute are in vain",
            kSoft);
   const std::int64_t left_out = plan.layouts.q.num_segments() - std::ssize(pictures);
   svg.text({kLeft, 76}, "start", 12,

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/contract.hpp"
+#include "cut.hpp"
 #include "draw.hpp"
 
 namespace ragged::tools {
@@ -39,13 +40,12 @@ std::vector<SegmentPicture> picture_segments(const Case& c, const Plan& plan, st
     const Tile& tile = plan.tiles.rules[unit.rule].tile;
     const std::int64_t end = unit.row_begin + unit.rows;
     for (std::int64_t row = unit.row_begin; row < end; row += tile.q_rows) {
-      // As Plan::waste counts: keys in steps up to the last one that any row of the tile sees.
+      // As Plan::waste counts: keys up to the last one that any row of the tile sees.
       const std::int64_t last = std::min<std::int64_t>(row + tile.q_rows, end) - 1;
       const std::int64_t seen = picture.visible_end[static_cast<std::size_t>(last)];
-      const std::int64_t steps = (seen + tile.kv_rows - 1) / tile.kv_rows;
       picture.panels.push_back({.row = row,
-                                .rows = tile.q_rows,
-                                .keys = steps * tile.kv_rows,
+                                .rows = rows_computed(tile, end - row),
+                                .keys = keys_computed(tile, seen),
                                 .key_step = tile.kv_rows,
                                 .begins_unit = row == unit.row_begin});
     }

@@ -86,6 +86,10 @@ struct Tile {
   std::int32_t unit_rows = 1;  // query rows of one work unit, a multiple of q_rows
   std::int32_t heads = 1;      // query heads of one key head taken together by one work item
   std::int32_t variant = 0;    // the backend's own: which of its kernels
+  // What a walk's end is rounded up to, where a kernel cuts its last step shorter. For figures
+  // alone: no choice depends on them.
+  std::int32_t row_step = 0;  // rows of a unit's last tile; 0: whole tiles of q_rows
+  std::int32_t key_step = 0;  // keys up to the last that a tile's rows see; 0: whole kv_rows
   friend bool operator==(const Tile&, const Tile&) = default;
 };
 
@@ -127,7 +131,7 @@ struct Declined {
   friend bool operator==(const Declined&, const Declined&) = default;
 };
 
-// Arithmetic done in vain by the plan's tiles: rows of a tile beyond its segment, scores beyond a
+// Arithmetic done in vain by the plan's tiles: rows of a tile beyond its unit, scores beyond a
 // row's visible interval.
 struct Waste {
   std::int64_t rows_useful = 0;

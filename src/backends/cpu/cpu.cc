@@ -37,6 +37,9 @@ Tile tile_of(const Problem& problem, const DeviceFacts& device, Variant variant)
       static_cast<std::int32_t>(std::max<std::int64_t>(rows / tile.q_rows, 1)) * tile.q_rows;
   tile.heads = group;
   tile.variant = static_cast<std::int32_t>(variant);
+  // Rows end in whole vectors, keys anywhere.
+  tile.row_step = std::max(lanes_of(device) / group, 1);
+  tile.key_step = 1;
   return tile;
 }
 
@@ -73,6 +76,7 @@ Tile matrix_tile(const Problem& problem, const DeviceFacts& device) {
       static_cast<std::int32_t>(std::max<std::int64_t>(tokens / tile.q_rows, 1)) * tile.q_rows;
   tile.heads = group;
   tile.variant = static_cast<std::int32_t>(Variant::matrix);
+  tile.key_step = 32;  // two matrix tiles side by side
   return tile;
 }
 

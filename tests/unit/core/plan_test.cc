@@ -248,6 +248,9 @@ TEST(Plan, BrokenTilesAreTheBackendsBug) {
       test::plan_with(backend, problem_of(AttentionKind::self), self_layouts({4}));
     });
   };
+  tile.row_step = 9;
+  expect_text(text(), "tiles of backend cpu: rule 0: row_step must be in 0..q_rows");
+  tile.row_step = 0;
   tile.unit_rows = 12;
   expect_text(text(), "tiles of backend cpu: rule 0: unit_rows must be a positive multiple");
   tile = {};
@@ -283,6 +286,20 @@ TEST(Plan, FiguresOfAKnownStep) {
   EXPECT_EQ(waste.rows_computed, 24);
   EXPECT_EQ(waste.scores_useful, 61);
   EXPECT_EQ(waste.scores_computed, 3.0 * 8 * 16);
+}
+
+TEST(Plan, WasteEndsWhereTheKernelDoes) {
+  FakeBackend backend;
+  Tile& tile = backend.tuning.tiles.rules[0].tile;
+  tile.row_step = 2;
+  tile.key_step = 4;
+  Problem problem = problem_of(AttentionKind::self, 4, 2, 64);
+  problem.causal = true;
+  const Plan plan = test::plan_with(backend, problem, self_layouts({10, 3}));
+  // 8 rows by 8 keys, 2 rows by 10 keys, 3 rows by 3 keys.
+  const Waste waste = plan.waste();
+  EXPECT_EQ(waste.rows_computed, 8 + 2 + 4);
+  EXPECT_EQ(waste.scores_computed, 8 * 8 + 2 * 12 + 4 * 4);
 }
 
 }  // namespace
