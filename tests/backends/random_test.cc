@@ -87,7 +87,7 @@ Case random_case(std::uint64_t seed) {
   }
   c.values = one_of(random, {Values::normal, Values::normal, Values::normal, Values::peaked,
                              Values::rising, Values::falling, Values::equal_scores});
-  if (random.chance(20)) c.sm_scale = one_of(random, {1.0, 0.01, 0.3});
+  if (random.chance(20)) c.sm_scale = one_of(random, {1.0, 0.01, 0.3, 0.0, -0.3});
   choose_storage(random, c);
   return c;
 }
