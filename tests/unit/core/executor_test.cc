@@ -7,6 +7,7 @@
 #include "thread_pool.hpp"
 
 #if defined(__unix__)
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #endif
@@ -140,6 +141,29 @@ TEST(ThreadPool, ComesAndGoes) {
     }
   }
 }
+
+#if defined(__unix__)
+double cpu_seconds_of_process() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// A waiting worker spins for 50 microseconds, then sleeps; four that spun on would take all the
+// processor time that there is.
+TEST(ThreadPool, BurnsNoProcessorTimeWhileIdle) {
+  ThreadPool pool(4);
+  Tally tally(4);
+  pool.run(4, Tally::task, &tally);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double before = cpu_seconds_of_process();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_LT(cpu_seconds_of_process() - before, 0.02);
+}
+#endif
 
 TEST(DefaultExecutor, IsOneForTheProcess) {
   Executor* seen[4] = {};
