@@ -20,7 +20,7 @@ ROOMS = [
     ("layout", ["layout"]),
     ("helpers", ["helpers"]),
     ("plan", ["plan", "cut", "problem", "work_list", "device_facts"]),
-    ("run", ["run", "executor", "thread_pool"]),
+    ("run", ["run", "executor", "thread_pool", "tbb_executor"]),
     ("contract", ["contract"]),
     ("registry", ["registry"]),
     ("wrappers", ["wrappers", "wrapper", "plan_runner", "scratch"]),
@@ -35,6 +35,8 @@ CUDA_FOLDERS = tuple(f"src/backends/{name}/" for name in ("sm80", "sm90", "flash
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nccl|cute/|cutlass/|flashinfer/|nv/|thrust/|cub/)")
 BINDING_HEADER = re.compile(r"^(Python\.h|nanobind/|pybind11/|torch/)")
 GENERATED = ("include/ragged/version.hpp",)
+# Public headers that stand for another library, which whoever includes them brings.
+ADAPTERS = {"include/ragged/tbb_executor.hpp": "oneapi/tbb/"}
 
 
 def room_of(name):
@@ -85,10 +87,13 @@ def check_include(tree, name, quote, target, backend_may):
         home = "/".join(path.split("/")[:3]) + "/"
         if not name.startswith((home, "src/registry", "tests/", "bench/")):
             return f"the inside of {home} outside of it"
+    if path in ADAPTERS and name.startswith(("include/", "src/", "tools/")):
+        return "an adapter is for whoever brings its library"
     if name.startswith("include/"):
         if quote == '"' or (path and not path.startswith("include/")):
             return "a public header includes public headers only, as <ragged/...>"
-        if path is None and not re.fullmatch(r"[a-z_0-9]+(\.h)?", target):
+        adapted = name in ADAPTERS and target.startswith(ADAPTERS[name])
+        if path is None and not adapted and not re.fullmatch(r"[a-z_0-9]+(\.h)?", target):
             return "a public header needs the standard library alone"
     if name.startswith("examples/") and path and path.startswith("src/"):
         return "an example uses the public headers alone"
@@ -163,6 +168,13 @@ CASES = [
          _GOOD | {"src/cut.hpp": "\n", "include/ragged/run.hpp": '#include "cut.hpp"\n'}),
     Case("a public header and a third party", "standard library alone",
          _GOOD | {"include/ragged/run.hpp": "#include <hwy/highway.h>\n"}),
+    Case("an adapter and its library", None,
+         _GOOD | {"include/ragged/tbb_executor.hpp": "#include <oneapi/tbb/task_arena.h>\n"}),
+    Case("an adapter and another library", "standard library alone",
+         _GOOD | {"include/ragged/tbb_executor.hpp": "#include <hwy/highway.h>\n"}),
+    Case("an adapter from the library", "for whoever brings its library",
+         _GOOD | {"include/ragged/tbb_executor.hpp": "#include <oneapi/tbb/task_arena.h>\n",
+                  "src/run.cc": "#include <ragged/tbb_executor.hpp>\n"}),
     Case("an example and a private header", "public headers alone",
          _GOOD | {"examples/first.cc": '#include "backends/contract.hpp"\n'}),
     Case("binding in the library", "outside python/",
