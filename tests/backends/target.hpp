@@ -13,7 +13,7 @@
 namespace ragged::test {
 
 struct Target {
-  std::string name;  // "cpu", "cpu-avx2"
+  std::string name;  // "cpu", "cpu_avx2"
   const Backend* backend = nullptr;
   DeviceFacts facts;
   Memory* memory = nullptr;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,5 +83,11 @@ int main(int argc, char** argv) {
     }
     for (const auto make : ragged::test::generators()) make(target);
   }
-  return RUN_ALL_TESTS();
+  const int failed = RUN_ALL_TESTS();
+  const auto& all = *::testing::UnitTest::GetInstance();
+  if (all.total_test_count() > 0 && all.test_to_run_count() == 0) {
+    std::cerr << "the filter matches no test\n";
+    return 1;
+  }
+  return failed;
 }

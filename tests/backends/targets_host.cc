@@ -35,7 +35,7 @@ void add_narrowed(std::vector<Target>& list, const Target& full) {
     if (!full.backend->declines(usual_problem(DType::fp32), facts).empty()) continue;
     if (same_kernel(*full.backend, facts, full.facts)) continue;
     Target target = full;
-    target.name += std::string("-") + simd;
+    target.name += std::string("_") + simd;  // a "-" would end the names of a test filter
     target.facts = facts;
     target.narrowed = true;
     list.push_back(target);
