@@ -2,7 +2,8 @@
 """Dependencies point one way: declare -> layout -> plan -> run -> wrappers -> manager.
 
 A header includes only what stands to its left; a .cc may also include the backends' contract. A
-backend knows the contract alone. CUDA stays in its backends' folders and the binding in python/.
+backend knows the contract alone, and the device room where it runs on one. CUDA stays in its
+backends' folders and the device room, the binding in python/.
 """
 
 import posixpath
@@ -21,6 +22,7 @@ ROOMS = [
     ("helpers", ["helpers"]),
     ("plan", ["plan", "cut", "problem", "work_list", "device_facts"]),
     ("run", ["run", "executor", "thread_pool", "tbb_executor"]),
+    ("device", []),  # src/device
     ("contract", ["contract"]),
     ("registry", ["registry"]),
     ("wrappers", ["wrappers", "wrapper", "plan_runner", "scratch"]),
@@ -31,7 +33,9 @@ ROOMS = [
 CONTRACT = "src/backends/contract.hpp"
 # Pure functions that backends share with the planner.
 SHARED_WITH_BACKENDS = ("src/cut.hpp", "src/numbers.hpp", "src/visible.hpp")
-CUDA_FOLDERS = tuple(f"src/backends/{name}/" for name in ("sm80", "sm90", "flashinfer", "cudnn"))
+DEVICE_ROOM = "src/device/"
+DEVICE_BACKENDS = tuple(f"src/backends/{name}/" for name in ("sm80", "sm90", "flashinfer", "cudnn"))
+CUDA_FOLDERS = (*DEVICE_BACKENDS, DEVICE_ROOM)
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nccl|cute/|cutlass/|flashinfer/|nv/|thrust/|cub/)")
 BINDING_HEADER = re.compile(r"^(Python\.h|nanobind/|pybind11/|torch/)")
 GENERATED = ("include/ragged/version.hpp",)
@@ -43,6 +47,8 @@ def room_of(name):
     """Index into ROOMS of a file of include/ragged or src, or None where the name fits none."""
     if name == CONTRACT:
         return [title for title, _ in ROOMS].index("contract")
+    if name.startswith(DEVICE_ROOM):
+        return [title for title, _ in ROOMS].index("device")
     stem = posixpath.basename(name).rsplit(".", 1)[0]
     if name.endswith("/ragged.h") or name.startswith("include/ragged/c/"):  # the C interface
         stem = "c_api"
@@ -99,6 +105,8 @@ def check_include(tree, name, quote, target, backend_may):
         return "an example uses the public headers alone"
     if name.startswith("src/backends/") and name != CONTRACT:
         home = "/".join(name.split("/")[:3]) + "/"
+        if path and path.startswith(DEVICE_ROOM) and name.startswith(DEVICE_BACKENDS):
+            return None
         if path and not path.startswith(home) and path not in backend_may:
             return "a backend includes the contract alone"
         return None
@@ -146,7 +154,8 @@ _GOOD = {
     "src/plan.cc": '#include "backends/contract.hpp"\n',
     "src/registry.cc": '#include "backends/cpu/cpu.hpp"\n',
     "src/backends/cpu/cpu.hpp": '#include "backends/contract.hpp"\n#include <ragged/plan.hpp>\n',
-    "src/backends/sm90/a.cu": "#include <cuda_runtime.h>\n",
+    "src/device/unit.hpp": "#include <ragged/plan.hpp>\n",
+    "src/backends/sm90/a.cu": '#include <cuda_runtime.h>\n#include "device/unit.hpp"\n',
     "examples/first.cc": "#include <ragged/run.hpp>\n",
 }
 CASES = [
@@ -164,6 +173,10 @@ CASES = [
          _GOOD | {"src/backends/cpu/a.cc": "#include <ragged/manager.hpp>\n"}),
     Case("one backend and another", "the inside of src/backends/cpu/",
          _GOOD | {"src/backends/sm90/b.cu": '#include "backends/cpu/cpu.hpp"\n'}),
+    Case("the device room and the contract", "device includes contract",
+         _GOOD | {"src/device/unit.hpp": '#include "backends/contract.hpp"\n'}),
+    Case("a CPU's backend and the device room", "the contract alone",
+         _GOOD | {"src/backends/cpu/a.cc": '#include "device/unit.hpp"\n'}),
     Case("a public header and a private one", "public headers only",
          _GOOD | {"src/cut.hpp": "\n", "include/ragged/run.hpp": '#include "cut.hpp"\n'}),
     Case("a public header and a third party", "standard library alone",

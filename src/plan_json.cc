@@ -111,6 +111,7 @@ std::string json(const TileRule& rule) {
       .field("unit_rows", rule.tile.unit_rows)
       .field("heads", rule.tile.heads)
       .field("variant", rule.tile.variant)
+      .field("split_keys", rule.tile.split_keys)
       .field("row_step", rule.tile.row_step == 0 ? rule.tile.q_rows : rule.tile.row_step)
       .field("key_step", rule.tile.key_step == 0 ? rule.tile.kv_rows : rule.tile.key_step)
       .str();

@@ -92,6 +92,7 @@ std::string describe(const TileRule& rule, bool last) {
     text += ", cut to " + counted(tile.row_step != 0 ? tile.row_step : tile.q_rows, "row") + " x " +
             counted(tile.key_step != 0 ? tile.key_step : tile.kv_rows, "key") + " at the ends";
   }
+  if (tile.split_keys != 0) text += ", keys split by " + std::to_string(tile.split_keys);
   if (last) return text;
   text += ", for segments of at most ";
   if (rule.max_q_length != kAny) text += counted(rule.max_q_length, "row");

@@ -86,6 +86,9 @@ struct Tile {
   std::int32_t unit_rows = 1;  // query rows of one work unit, a multiple of q_rows
   std::int32_t heads = 1;      // query heads of one key head taken together by one work item
   std::int32_t variant = 0;    // the backend's own: which of its kernels
+  // Keys of a segment are walked in pieces of this many, each with a softmax of its own, merged in
+  // order: pieces of one unit may then run side by side. 0: in one piece.
+  std::int32_t split_keys = 0;
   // What a walk's end is rounded up to, where a kernel cuts its last step shorter. For figures
   // alone: no choice depends on them.
   std::int32_t row_step = 0;  // rows of a unit's last tile; 0: whole tiles of q_rows
