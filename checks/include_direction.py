@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 # Rooms of include/ragged and src, left to right, each with the names of its files. A name not listed
 # belongs to the room whose name begins it ("plan_text.cc" to plan), the longest such name first.
 ROOMS = [
-    ("error", ["error", "version", "visible", "memory_errors"]),
+    ("error", ["error", "version", "visible", "memory_errors", "huge_pages"]),
     ("declare", ["declare", "numbers"]),
     ("layout", ["layout"]),
     ("helpers", ["helpers"]),

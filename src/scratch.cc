@@ -1,29 +1,12 @@
 #include "scratch.hpp"
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include <cstdint>
 #include <new>
 #include <string>
 
+#include "huge_pages.hpp"
+
 namespace ragged::detail {
-namespace {
-
-// Packed keys and sums span hundreds of small pages, and compete with the tensors for entries of
-// the address cache. A request alone: the system may decline it.
-void prefer_huge_pages([[maybe_unused]] std::byte* data, [[maybe_unused]] std::size_t bytes) {
-#if defined(__linux__)
-  constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  const std::uintptr_t first = (address + kHugePage - 1) / kHugePage * kHugePage;
-  const std::uintptr_t last = (address + bytes) / kHugePage * kHugePage;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-#endif
-}
-
-}  // namespace
 
 void Scratch::AlignedDelete::operator()(std::byte* data) const noexcept {
   ::operator delete[](data, std::align_val_t{kScratchAlignment});
@@ -49,7 +32,8 @@ void Scratch::require(std::size_t bytes) {
                     " is less than the plan needs, " + std::to_string(bytes));
   }
   own_.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kScratchAlignment})));
-  prefer_huge_pages(own_.get(), bytes);
+  // Packed keys and sums fill all of it.
+  ask_for_huge_pages(own_.get(), bytes);
   workspace_ = {.data = own_.get(), .bytes = bytes};
 }
 

@@ -1,9 +1,6 @@
 #include "tensors.hpp"
 
 #include <unistd.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +9,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "huge_pages.hpp"
 #include "numbers.hpp"
 #include "parallel.hpp"
 
@@ -19,7 +17,6 @@ namespace ragged::tools {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
 
 bool huge_pages = false;  // set once, before tensors are made
 
@@ -92,15 +89,7 @@ void prefer_huge_pages(bool prefer) noexcept { huge_pages = prefer; }
 AlignedBytes::AlignedBytes(std::size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   data_.reset(static_cast<std::byte*>(::operator new[](bytes, kAlignment)));
-#if defined(__linux__)
-  // The whole huge pages inside the block; the system may decline, and nothing but time changes.
-  const auto address = reinterpret_cast<std::uintptr_t>(data_.get());
-  const std::uintptr_t first = (address + kHugePage - 1) / kHugePage * kHugePage;
-  const std::uintptr_t last = (address + bytes) / kHugePage * kHugePage;
-  if (huge_pages && first < last) {
-    madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-  }
-#endif
+  if (huge_pages) detail::ask_for_huge_pages(data_.get(), bytes);
   std::memset(data_.get(), 0, bytes);
 }
 
