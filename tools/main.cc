@@ -31,7 +31,7 @@ int bad_input(const std::string& line) { return refused(line, kBadInput); }
 
 // What the parser found wrong, in the words of the other errors: argument, expected, came.
 std::string explain(const CLI::ParseError& error, const std::string& first) {
-  const std::string text = error.what();
+  std::string text = error.what();
   const std::string option = text.substr(0, text.find(':'));
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     return "command: expected one of run, plan, info, bench, draw; got " +
@@ -39,7 +39,7 @@ std::string explain(const CLI::ParseError& error, const std::string& first) {
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string extras = text.substr(text.rfind(": ") + 2);
-    const std::size_t dash = extras.find("-");
+    const std::size_t dash = extras.find('-');
     const std::string extra = extras.substr(dash == std::string::npos ? 0 : dash);
     return extra.substr(0, extra.find(' ')) + ": expected an option of 'ragged " + first +
            " --help'";

@@ -105,8 +105,8 @@ CLI::App* add_command(CLI::App& program, const std::string& name, const std::str
 
 void add_value(CLI::App& app, const std::string& group, const std::string& name,
                const std::string& type, const std::string& help,
-               std::function<void(const std::string&)> take) {
-  CLI::Option* option = app.add_option_function<std::string>(name, std::move(take), help);
+               const std::function<void(const std::string&)>& take) {
+  CLI::Option* option = app.add_option_function<std::string>(name, take, help);
   option->type_name(type);
   if (!group.empty()) option->group(group);
 }

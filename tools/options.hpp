@@ -39,7 +39,7 @@ CLI::App* add_command(CLI::App& program, const std::string& name, const std::str
 // empty `group` is the command's own.
 void add_value(CLI::App& app, const std::string& group, const std::string& name,
                const std::string& type, const std::string& help,
-               std::function<void(const std::string&)> take);
+               const std::function<void(const std::string&)>& take);
 // An option without a value; `flag` must outlive the app.
 void add_flag(CLI::App& app, const std::string& group, const std::string& name,
               const std::string& help, bool& flag);

@@ -15,6 +15,7 @@ struct BucketKey {
   std::int64_t bs = 0;          // requests
   std::int64_t num_tokens = 0;  // token count of the bucket
   std::string extra;            // for diffusion transformers, the latent shape
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a pointer in the compiler's own 0.
   friend auto operator<=>(const BucketKey&, const BucketKey&) = default;
 };
 
@@ -63,7 +64,7 @@ class RaggedAttentionManager {
  public:
   // Throws invalid_argument: a config out of range, heads that do not divide over the shards, or no
   // dtype (naming the resource and where to set it).
-  RaggedAttentionManager(const AnyRaggedSpec& spec, const EngineOptions& engine = {});
+  explicit RaggedAttentionManager(const AnyRaggedSpec& spec, const EngineOptions& engine = {});
   ~RaggedAttentionManager();
   RaggedAttentionManager(RaggedAttentionManager&&) noexcept;
   RaggedAttentionManager& operator=(RaggedAttentionManager&&) noexcept;

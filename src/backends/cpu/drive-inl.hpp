@@ -311,7 +311,7 @@ void RunItems(Job& job, int worker) {
 }
 
 // What dispatch calls: all items that this worker can get.
-void RunWorker(Job& job, int worker) {
+inline void RunWorker(Job& job, int worker) {
   switch (job.plan->problem.dtype) {
     case DType::bf16:
       return RunItems<Bf16>(job, worker);

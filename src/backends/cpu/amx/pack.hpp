@@ -14,7 +14,7 @@ RAGGED_AMX_BEGIN
 namespace ragged::cpu::amx {
 namespace {
 
-constexpr int kTileElements = 512;  // bf16 of one tile: 16 rows of 64 bytes
+inline constexpr int kTileElements = 512;  // bf16 of one tile: 16 rows of 64 bytes
 
 // Lanes [0, count) of 32.
 inline __mmask32 first_lanes(int count) {
@@ -53,8 +53,8 @@ inline void transpose_16x16(__m512i* r) {
 
 // Keys [begin, begin + count) to [count / 16, rounded up to even][dim_steps] tiles of
 // [16 dim pairs][16 keys][2]. dim_steps = head_dim / 32, rounded up.
-void pack_keys(const KeySources<Bf16>& sources, std::int64_t begin, int count, int head_dim,
-               Bf16* packed) {
+inline void pack_keys(const KeySources<Bf16>& sources, std::int64_t begin, int count, int head_dim,
+                      Bf16* packed) {
   const int dim_steps = (head_dim + 31) / 32;
   const int tiles = (count + 31) / 32 * 2;
   for (int tile = 0; tile < tiles; ++tile) {
@@ -83,8 +83,8 @@ inline __mmask32 special_lanes(__m512i values) {
 
 // Values to [count / 32, rounded up][dim_tiles] tiles of [16 key pairs][16 dims][2]. dim_tiles =
 // head_dim / 16, rounded up. True if every value is finite.
-bool pack_values(const KeySources<Bf16>& sources, std::int64_t begin, int count, int head_dim,
-                 Bf16* packed) {
+inline bool pack_values(const KeySources<Bf16>& sources, std::int64_t begin, int count,
+                        int head_dim, Bf16* packed) {
   const int dim_tiles = (head_dim + 15) / 16;
   __mmask32 special = 0;
   for (int key = 0; key < (count + 31) / 32 * 32; key += 2) {
@@ -111,7 +111,7 @@ bool pack_values(const KeySources<Bf16>& sources, std::int64_t begin, int count,
 
 // Copies packed values and sets those of keys from `end` on that are not finite to 0: a row that
 // ends there gives them the weight 0, and 0 times NaN would reach it.
-void copy_visible_values(const Bf16* packed, int count, int end, int head_dim, Bf16* to) {
+inline void copy_visible_values(const Bf16* packed, int count, int end, int head_dim, Bf16* to) {
   const int dim_tiles = (head_dim + 15) / 16;
   for (int key = 0; key < (count + 31) / 32 * 32; key += 2) {
     const int at = key / 32 * dim_tiles * kTileElements + key % 32 * 16;

@@ -13,7 +13,7 @@ RAGGED_AMX_BEGIN
 namespace ragged::cpu::amx {
 namespace {
 
-constexpr float kNoReference = -std::numeric_limits<float>::infinity();
+inline constexpr float kNoReference = -std::numeric_limits<float>::infinity();
 
 // 2^x with a minimax quartic on [0, 1), within 2.6e-6 relative: nothing that a bf16 weight holds is
 // lost, and the logarithm of the sum stays good to 1e-5. -inf gives 0, NaN stays NaN.
