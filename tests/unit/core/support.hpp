@@ -1,6 +1,6 @@
 #pragma once
 
-// What the core's tests share: refusals, tensors that own their memory, seeded layouts.
+// What the core's tests share: tensors that own their memory, seeded layouts.
 
 #include <gtest/gtest.h>
 
@@ -14,21 +14,9 @@
 
 #include "backends/contract.hpp"
 #include "numbers.hpp"
+#include "support/refusal.hpp"
 
 namespace ragged::test {
-
-// The text of the ragged::Error that `action` throws with `code`.
-template <typename Action>
-std::string refusal(ErrorCode code, Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
-}
 
 inline void expect_text(const std::string& text, std::string_view part) {
   EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";

@@ -5,24 +5,15 @@
 
 #include <ragged/declare.hpp>
 
+#include "support/refusal.hpp"
+
 namespace ragged {
 namespace {
 
+using test::refusal;
+
 RaggedAttentionConfig config(int num_qo_heads, int num_kv_heads, int head_dim) {
   return {.num_qo_heads = num_qo_heads, .num_kv_heads = num_kv_heads, .head_dim = head_dim};
-}
-
-// The text of the ragged::Error that `action` throws with `code`.
-template <typename Action>
-std::string refusal(ErrorCode code, Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
 }
 
 TEST(Config, DefaultsAreTheSeedApis) {

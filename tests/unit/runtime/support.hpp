@@ -1,6 +1,6 @@
 #pragma once
 
-// What the runtime tests share: fp32 tensors, refusals, and attention written down plainly.
+// What the runtime tests share: fp32 tensors, and attention written down plainly.
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,8 @@
 
 #include <ragged/ragged.hpp>
 
+#include "support/refusal.hpp"
+
 namespace ragged::test {
 
 using Offsets = std::vector<std::int64_t>;
@@ -25,19 +27,6 @@ inline Offsets even(std::int64_t segments, std::int64_t length) {
     offsets[i] = static_cast<std::int64_t>(i) * length;
   }
   return offsets;
-}
-
-// The text of the ragged::Error that `action` throws with `code`.
-template <typename Action>
-std::string refusal(ErrorCode code, Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
 }
 
 // An owned fp32 tensor [tokens, heads, head_dim], filled with values in [-1, 1).
