@@ -86,55 +86,69 @@ void AnyWrapper::plan(const Step& step) {
   const Case& c = step.data().c;
   const Side& q = step.q_side();
   const Side& kv = step.kv_side();
-  const Side& prefix = step.prefix_side();
+  if (!q.gaps) {
+    plan(c, {q.cu_seqlens.view(), kv.cu_seqlens.view(), step.prefix_side().cu_seqlens.view()});
+    return;
+  }
   const SegmentSpans q_spans = {q.span_starts.view(), q.span_lengths.view()};
   if (auto* self = std::get_if<RaggedPrefillWrapper>(&wrapper_)) {
-    if (q.gaps) {
-      self->plan(q_spans, c.causal);
-    } else {
-      self->plan(q.cu_seqlens.view(), c.causal);
-    }
+    self->plan(q_spans, c.causal);
   } else if (auto* cross = std::get_if<RaggedCrossPrefillWrapper>(&wrapper_)) {
-    if (q.gaps) {
-      cross->plan(q_spans, {kv.span_starts.view(), kv.span_lengths.view()});
-    } else {
-      cross->plan(q.cu_seqlens.view(), kv.cu_seqlens.view());
-    }
+    cross->plan(q_spans, {kv.span_starts.view(), kv.span_lengths.view()});
   } else if (auto* block = std::get_if<RaggedBlockCausalWrapper>(&wrapper_)) {
-    if (q.gaps) {
-      block->plan(q_spans);
-    } else {
-      block->plan(q.cu_seqlens.view());
-    }
+    block->plan(q_spans);
+  }
+}
+
+void AnyWrapper::plan(const Case& c, const StepOffsets& offsets) {
+  if (auto* self = std::get_if<RaggedPrefillWrapper>(&wrapper_)) {
+    self->plan(offsets.q, c.causal);
+  } else if (auto* cross = std::get_if<RaggedCrossPrefillWrapper>(&wrapper_)) {
+    cross->plan(offsets.q, offsets.kv);
+  } else if (auto* block = std::get_if<RaggedBlockCausalWrapper>(&wrapper_)) {
+    block->plan(offsets.q);
   } else if (auto* prefixed = std::get_if<PrefixedPrefillWrapper>(&wrapper_)) {
     if (!c.two_sources()) {
-      prefixed->plan(q.cu_seqlens.view(), kv.cu_seqlens.view(), c.causal);
+      prefixed->plan(offsets.q, offsets.kv, c.causal);
     } else if (c.kv_lengths.empty()) {
-      prefixed->plan_two_sources(q.cu_seqlens.view(), prefix.cu_seqlens.view(), c.causal);
+      prefixed->plan_two_sources(offsets.q, offsets.prefix, c.causal);
     } else {
-      prefixed->plan_two_sources(q.cu_seqlens.view(), prefix.cu_seqlens.view(),
-                                 kv.cu_seqlens.view(), c.causal);
+      prefixed->plan_two_sources(offsets.q, offsets.prefix, offsets.kv, c.causal);
     }
   }
 }
 
 void AnyWrapper::run(const Step& step, bool with_lse) {
-  const RunArguments a = step.arguments(with_lse);
+  run(step.data().c, step.arguments(with_lse));
+}
+
+void AnyWrapper::run(const Case& c, const RunArguments& a) {
   std::visit(
       [&](auto& wrapper) {
         if constexpr (std::is_same_v<std::decay_t<decltype(wrapper)>, PrefixedPrefillWrapper>) {
-          if (step.data().c.two_sources()) {
-            wrapper.run_two_sources(a.q, a.prefix_k, a.prefix_v, a.k, a.v, a.out, a.lse);
+          if (c.two_sources()) {
+            wrapper.run_two_sources(a.q, a.prefix_k, a.prefix_v, a.k, a.v, a.out, a.lse, a.stream);
             return;
           }
         }
-        wrapper.run(a.q, a.k, a.v, a.out, a.lse);
+        wrapper.run(a.q, a.k, a.v, a.out, a.lse, a.stream);
       },
       wrapper_);
 }
 
 const WrapperBase& AnyWrapper::base() const {
   return std::visit([](const auto& wrapper) -> const WrapperBase& { return wrapper; }, wrapper_);
+}
+
+bool refuses_alignment(const Target& target, const Data& data) {
+  if (!data.c.any_alignment || !target.may_refuse_alignment) return false;
+  try {
+    (void)execute(target, data);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("align"), std::string::npos) << error.what();
+    return true;
+  }
+  return false;
 }
 
 Result execute(const Target& target, const Data& data, const How& how) {

@@ -29,17 +29,30 @@ struct How {
 // overrun.
 Result execute(const Target& target, const Data& data, const How& how = {});
 
+// Whether the target refuses these tensors for their alignment, as it may where a case says so.
+bool refuses_alignment(const Target& target, const Data& data);
+
 // Ceilings somewhat above what the case needs.
 Ceilings roomy_ceilings(const Step& step);
 
 WrapperOptions wrapper_options(const Target& target, const Case& c, DType dtype);
+
+// cu_seqlens of a step without gaps; kv and prefix where its kind has them.
+struct StepOffsets {
+  IndexView q;
+  IndexView kv;
+  IndexView prefix;
+};
 
 // The wrapper of a case's kind.
 class AnyWrapper {
  public:
   AnyWrapper(const Case& c, const WrapperOptions& options);
   void plan(const Step& step);
+  void plan(const Case& c, const StepOffsets& offsets);
   void run(const Step& step, bool with_lse = true);
+  // Tensors, LSE and stream of the arguments.
+  void run(const Case& c, const RunArguments& arguments);
   [[nodiscard]] const WrapperBase& base() const;
 
  private:

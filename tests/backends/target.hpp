@@ -21,12 +21,22 @@ struct Target {
   bool slow = false;
   // Whether it may decline a dtype or a mask; otherwise a refusal is a failure.
   bool may_decline = false;
+  // Whether a run may refuse rows that do not start at 16 bytes.
+  bool may_refuse_alignment = false;
   // An older instruction set of a backend that is also tested in full.
   bool narrowed = false;
 };
 
 // Every target of this build on this machine.
 const std::vector<Target>& targets();
+
+// What this build would test on another machine, and what this one lacks. Each is one test,
+// `<name>/machine.present`, that is skipped with the reason.
+struct AbsentTarget {
+  std::string name;
+  std::string reason;
+};
+const std::vector<AbsentTarget>& absent_targets();
 
 using TargetTest = void (*)(const Target& target);
 

@@ -63,9 +63,9 @@ bool add_generated_tests(Generator make) {
   return true;
 }
 
-void register_test(const Target& target, const std::string& suite, const std::string& name,
+void register_test(const std::string& target, const std::string& suite, const std::string& name,
                    const char* file, int line, std::function<void()> body) {
-  ::testing::RegisterTest((target.name + "/" + suite).c_str(), name.c_str(), nullptr, nullptr, file,
+  ::testing::RegisterTest((target + "/" + suite).c_str(), name.c_str(), nullptr, nullptr, file,
                           line, [body = std::move(body)]() -> ::testing::Test* {
                             return new Body(body);  // GoogleTest owns it
                           });
@@ -75,10 +75,14 @@ void register_test(const Target& target, const std::string& suite, const std::st
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  for (const auto& absent : ragged::test::absent_targets()) {
+    ragged::test::register_test(absent.name, "machine", "present", __FILE__, __LINE__,
+                                [&absent] { GTEST_SKIP() << absent.reason; });
+  }
   // All tests of a suite must be registered together.
   for (const auto& target : ragged::test::targets()) {
     for (const auto& entry : ragged::test::entries()) {
-      ragged::test::register_test(target, entry.suite, entry.name, entry.file, entry.line,
+      ragged::test::register_test(target.name, entry.suite, entry.name, entry.file, entry.line,
                                   [&target, body = entry.body] { body(target); });
     }
     for (const auto make : ragged::test::generators()) make(target);

@@ -8,7 +8,7 @@
 namespace ragged::test {
 
 // Adds one test under `<target>/<suite>.<name>`.
-void register_test(const Target& target, const std::string& suite, const std::string& name,
+void register_test(const std::string& target, const std::string& suite, const std::string& name,
                    const char* file, int line, std::function<void()> body);
 
 // Calls `make` once for each target, to register tests that are made from data. The result only

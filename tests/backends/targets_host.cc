@@ -1,4 +1,4 @@
-// Targets whose tensors live in the CPU's memory. A device's tests bring a file like this one.
+// Targets whose tensors live in the CPU's memory. tests/gpu has a file like this one.
 
 #include "backends/target.hpp"
 
@@ -64,6 +64,12 @@ std::vector<Target> host_targets() {
 const std::vector<Target>& targets() {
   static const std::vector<Target> list = host_targets();
   return list;
+}
+
+// Every build has a CPU to run on.
+const std::vector<AbsentTarget>& absent_targets() {
+  static const std::vector<AbsentTarget> none;
+  return none;
 }
 
 }  // namespace ragged::test
