@@ -34,7 +34,7 @@ function(ragged_compile_options target)
     target_link_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(RAGGED_WERROR)
-    target_compile_options(${target} PRIVATE -Werror)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
   elseif(NOT PROJECT_IS_TOP_LEVEL)
     # A project that embeds us may ask for stricter warnings than ours, as errors.
     set_target_properties(${target} PROPERTIES COMPILE_WARNING_AS_ERROR OFF)

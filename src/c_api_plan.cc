@@ -16,7 +16,7 @@ int ragged_plan_get_info(const ragged_plan* plan, ragged_plan_info* info) {
     c.num_segments = p.layouts.q.num_segments();
     c.total_tokens = p.layouts.q.total_tokens();
     c.total_kv_tokens = p.layouts.keys().total_tokens() + p.layouts.prefix.total_tokens();
-    c.num_units = static_cast<std::int64_t>(p.units.size());
+    c.num_units = p.num_units;
     c.num_items = p.num_items();
     c.workspace_bytes = p.workspace_bytes;
     c.flops = p.flops();

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <fstream>
 #include <thread>
 
-#include <ragged/plan.hpp>
+#include "device_facts.hpp"
 
 #if defined(__linux__)
 #include <sched.h>
@@ -170,11 +171,26 @@ constexpr int kMostThreads = 4096;
   throw Error(ErrorCode::invalid_argument,
               "device must be cpu, cpu:SIMD, cpu:SIMD:THREADS (SIMD one of scalar, sse4, avx2, "
               "avx512, amx, neon, sve; THREADS 1 to " +
-                  std::to_string(kMostThreads) + "), h200, h100 or a100; got '" +
+                  std::to_string(kMostThreads) + "), cuda, cuda:N, h200, h100 or a100; got '" +
                   std::string(text) + "'");
 }
 
+std::atomic<GpuFacts> gpu_facts{nullptr};
+
 }  // namespace
+
+void set_gpu_facts(GpuFacts source) noexcept { gpu_facts.store(source); }
+
+DeviceFacts DeviceFacts::of(Device device) {
+  if (device.kind == DeviceKind::cpu) return host();
+  if (const GpuFacts known = gpu_facts.load()) return known(device.index);
+  DeviceFacts facts;
+  facts.device = device;
+  facts.name = ragged::to_string(device);
+  facts.present = false;
+  facts.absence = "this build has no CUDA";
+  return facts;
+}
 
 DeviceFacts DeviceFacts::host(int threads) {
   if (threads < 0) {
@@ -201,6 +217,13 @@ DeviceFacts DeviceFacts::parse(std::string_view text) {
   if (text == "a100") return gpu(text, 80, 108, 163 * kKiB, 192 * kKiB, 40 * kMiB);
 
   const std::size_t first = text.find(':');
+  if (text.substr(0, first) == "cuda") {
+    try {
+      return of(parse_device(text));
+    } catch (const Error&) {
+      refuse_device(text);
+    }
+  }
   if (text.substr(0, first) != "cpu") refuse_device(text);
   DeviceFacts facts = host();
   if (first == std::string_view::npos) return facts;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "backends/contract.hpp"
@@ -199,11 +200,6 @@ void check_tiles(const TileTable& tiles, const Problem& problem, std::string_vie
 
 // Makes room in everything that the plan copies, so that what follows cannot fail.
 void make_room(Plan& plan, const StepLayouts& layouts, std::int64_t units, std::int64_t segments) {
-  if (units > kMaxUnits) {
-    throw Error(ErrorCode::out_of_range, "the step has " + std::to_string(units) +
-                                             " work units; a plan holds at most " +
-                                             std::to_string(kMaxUnits));
-  }
   const auto reserve = [segments](Layout& mine, const Layout& theirs) {
     mine.reserve(std::max(segments, theirs.num_segments()));
   };
@@ -211,6 +207,13 @@ void make_room(Plan& plan, const StepLayouts& layouts, std::int64_t units, std::
   reserve(plan.layouts.kv, layouts.kv);
   reserve(plan.layouts.prefix, layouts.prefix);
   plan.units.reserve(static_cast<std::size_t>(units));
+}
+
+void check_units(std::int64_t units) {
+  if (units <= kMaxUnits) return;
+  throw Error(ErrorCode::out_of_range, "the step has " + std::to_string(units) +
+                                           " work units; a plan holds at most " +
+                                           std::to_string(kMaxUnits));
 }
 
 // The most units that any layout within the ceilings has.
@@ -248,13 +251,22 @@ void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
 
   const std::int64_t most_segments = ceilings ? ceilings->max_num_segments : 0;
   std::vector<std::uint16_t>& notes = plan.scratch.segment_notes;
-  const std::int64_t segments = std::max(most_segments, layouts.q.num_segments());
-  if (std::ssize(notes) < segments) notes.resize(static_cast<std::size_t>(segments));
-
+  // A device places the units of its steps itself: the host counts them alone.
+  const bool on_device = backend->plans_on_device();
   WorkList work(mask_of(problem), tuning.tiles);
-  const std::int64_t num_units = work.count(layouts, notes.data());
-  const std::int64_t room =
-      ceilings ? std::max(num_units, most_units(tuning.tiles, *ceilings)) : num_units;
+  RuleUnits rule_units{};
+  std::int64_t num_units = 0;
+  std::int64_t room = 0;
+  if (on_device) {
+    rule_units = count_units(tuning.tiles, layouts);
+    num_units = std::accumulate(rule_units.begin(), rule_units.end(), std::int64_t{0});
+  } else {
+    const std::int64_t segments = std::max(most_segments, layouts.q.num_segments());
+    if (std::ssize(notes) < segments) notes.resize(static_cast<std::size_t>(segments));
+    num_units = work.count(layouts, notes.data());
+    room = ceilings ? std::max(num_units, most_units(tuning.tiles, *ceilings)) : num_units;
+  }
+  check_units(std::max(num_units, room));
   make_room(plan, layouts, room, most_segments);
 
   // Nothing below allocates or throws: the plan changes as a whole or not at all.
@@ -270,17 +282,29 @@ void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
   plan.tiles = tuning.tiles;
   plan.items_per_unit = problem.num_qo_heads / tuning.tiles.rules[0].tile.heads;
   plan.workspace_bytes = tuning.workspace_bytes;
+  plan.table_bytes = tuning.table_bytes;
   if (&plan.layouts != &layouts) {
     plan.layouts.q = layouts.q;
     plan.layouts.kv_is_q = layouts.kv_is_q;
     plan.layouts.kv = layouts.kv;
     plan.layouts.prefix = layouts.prefix;
   }
-  plan.units.resize(static_cast<std::size_t>(num_units));
-  work.place(plan.layouts, notes.data(), plan.units.data());
+  plan.num_units = num_units;
+  plan.rule_units = rule_units;
+  plan.units.resize(on_device ? 0 : static_cast<std::size_t>(num_units));
+  if (!on_device) work.place(plan.layouts, notes.data(), plan.units.data());
 }
 
 }  // namespace
+
+std::vector<WorkUnit> Plan::work_units() const {
+  if (std::ssize(units) == num_units) return units;
+  std::vector<std::uint16_t> notes(static_cast<std::size_t>(layouts.q.num_segments()));
+  WorkList work(mask_of(problem), tiles);
+  std::vector<WorkUnit> placed(static_cast<std::size_t>(work.count(layouts, notes.data())));
+  work.place(layouts, notes.data(), placed.data());
+  return placed;
+}
 
 void make_plan(Plan& plan, const Problem& problem, const StepLayouts& layouts,
                const DeviceFacts& device, std::span<const Backend* const> backends,

@@ -27,23 +27,24 @@ double Plan::bytes() const {
 Waste Plan::waste() const {
   const Mask mask = mask_of(problem);
   Waste waste;
-  for (const WorkUnit& unit : units) {
-    const Tile& tile = tiles.rules[unit.rule].tile;
-    const std::int64_t q_len = layouts.q.length(unit.segment);
-    const std::int64_t kv_len = layouts.kv_length(unit.segment);
-    const std::int64_t end = unit.row_begin + unit.rows;
-    waste.rows_useful += unit.rows;
-    waste.scores_useful += visible_scores(mask, unit.row_begin, end, q_len, kv_len);
-    for (std::int64_t row = unit.row_begin; row < end; row += tile.q_rows) {
-      // A tile walks the keys in steps to the last one that any of its rows sees.
-      const std::int64_t last = std::min(row + tile.q_rows, end) - 1;
-      const std::int64_t keys = visible_end(mask, last, q_len, kv_len);
-      const std::int64_t rows = rows_computed(tile, end - row);
-      waste.rows_computed += rows;
-      waste.scores_computed +=
-          static_cast<double>(keys_computed(tile, keys)) * static_cast<double>(rows);
+  for_segments(layouts, [&](std::int64_t, std::int64_t q_len, std::int64_t kv_len) {
+    const Tile& tile = tiles.rules[tile_rule(tiles, q_len, kv_len)].tile;
+    const std::int64_t unit_rows = rows_per_unit(tile, q_len, units_of(tile, q_len));
+    waste.rows_useful += q_len;
+    waste.scores_useful += visible_scores(mask, 0, q_len, q_len, kv_len);
+    for (std::int64_t unit = 0; unit < q_len; unit += unit_rows) {
+      const std::int64_t end = std::min(unit + unit_rows, q_len);
+      for (std::int64_t row = unit; row < end; row += tile.q_rows) {
+        // A tile walks the keys in steps to the last one that any of its rows sees.
+        const std::int64_t last = std::min(row + tile.q_rows, end) - 1;
+        const std::int64_t keys = visible_end(mask, last, q_len, kv_len);
+        const std::int64_t rows = rows_computed(tile, end - row);
+        waste.rows_computed += rows;
+        waste.scores_computed +=
+            static_cast<double>(keys_computed(tile, keys)) * static_cast<double>(rows);
+      }
     }
-  }
+  });
   return waste;
 }
 

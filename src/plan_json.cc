@@ -143,11 +143,11 @@ std::string Plan::to_json(bool with_units) const {
            }));
   const std::span rules(tiles.rules, static_cast<std::size_t>(tiles.num_rules));
   plan.raw("tiles", array_of(rules, [](const TileRule& rule) { return json(rule); }));
-  plan.field("num_units", std::ssize(units)).field("items_per_unit", items_per_unit);
+  plan.field("num_units", num_units).field("items_per_unit", items_per_unit);
   plan.field("num_items", num_items()).field("workspace_bytes", workspace_bytes);
   plan.field("flops", flops()).field("bytes", bytes()).raw("waste", json(waste()));
   if (with_units) {
-    plan.raw("units", array_of(units, [](const WorkUnit& unit) {
+    plan.raw("units", array_of(work_units(), [](const WorkUnit& unit) {
                return Object()
                    .field("segment", unit.segment)
                    .field("row_begin", unit.row_begin)

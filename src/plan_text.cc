@@ -122,8 +122,8 @@ std::string Plan::explain() const {
     text += line(i == 0 ? "tiles" : "", describe(tiles.rules[i], i + 1 == tiles.num_rules));
   }
   text += line("work",
-               counted(std::ssize(units), "unit") + " x " + counted(items_per_unit, "head group") +
-                   " = " + counted(num_items(), "item") + "; " +
+               counted(num_units, "unit") + " x " + counted(items_per_unit, "head group") + " = " +
+                   counted(num_items(), "item") + "; " +
                    scaled(flops(), 1000.0, {"flop", "kflop", "Mflop", "Gflop", "Tflop", "Pflop"}) +
                    ", " + in_bytes(bytes()) + " of q, k, v and out");
   const Waste vain = waste();

@@ -1,4 +1,6 @@
 #include "backends/contract.hpp"
+#include "device/room.hpp"
+#include "device_facts.hpp"
 
 #ifdef RAGGED_HAS_CPU
 #include "backends/cpu/cpu.hpp"
@@ -8,6 +10,17 @@
 #endif
 
 namespace ragged {
+namespace {
+
+// The core learns of this machine's GPUs from whoever links the registry.
+const bool gpus_known = [] {
+  if (device::room() != nullptr) {
+    set_gpu_facts([](int index) { return device::room()->facts(index); });
+  }
+  return true;
+}();
+
+}  // namespace
 
 // The fastest first; the reference serves what all others decline.
 std::span<const Backend* const> built_backends() {

@@ -76,19 +76,24 @@ void check_lse(const Plan& plan, const LseView& lse, std::int64_t rows) {
   require_data("lse", lse.data, rows, alignof(float));
 }
 
-void check_workspace(const Plan& plan, const Workspace& workspace) {
-  constexpr std::uintptr_t kAlignment = 64;
-  if (plan.workspace_bytes == 0) return;
-  if (workspace.data == nullptr || workspace.bytes < plan.workspace_bytes) {
-    const std::size_t came = workspace.data == nullptr ? 0 : workspace.bytes;
-    refuse("workspace has " + std::to_string(came) + " bytes; the plan needs " +
-           std::to_string(plan.workspace_bytes));
+// Memory beside the tensors: the workspace, and the table of a staged step.
+void check_memory(std::string_view argument, const void* data, std::size_t bytes,
+                  std::size_t needed, std::uintptr_t alignment) {
+  if (needed == 0) return;
+  if (data == nullptr || bytes < needed) {
+    const std::size_t came = data == nullptr ? 0 : bytes;
+    refuse(std::string(argument) + " has " + std::to_string(came) + " bytes; the plan needs " +
+           std::to_string(needed));
   }
-  const auto misplaced = reinterpret_cast<std::uintptr_t>(workspace.data) % kAlignment;
+  const auto misplaced = reinterpret_cast<std::uintptr_t>(data) % alignment;
   if (misplaced != 0) {
-    refuse("workspace must be aligned to 64 bytes; its address is " + std::to_string(misplaced) +
-           " past a multiple");
+    refuse(std::string(argument) + " must be aligned to " + std::to_string(alignment) +
+           " bytes; its address is " + std::to_string(misplaced) + " past a multiple");
   }
+}
+
+void check_table(const Plan& plan, const StepTable& table) {
+  check_memory("table", table.data, table.bytes, plan.table_bytes, 256);
 }
 
 void check(const Plan& plan, const RunArguments& arguments) {
@@ -106,7 +111,29 @@ void check(const Plan& plan, const RunArguments& arguments) {
     check_tensor(plan, "prefix_v", arguments.prefix_v, prefix_rows, heads, "reads");
   }
   check_lse(plan, arguments.lse, q_rows);
-  check_workspace(plan, arguments.workspace);
+  check_memory("workspace", arguments.workspace.data, arguments.workspace.bytes,
+               plan.workspace_bytes, 64);
+  check_table(plan, arguments.table);
+}
+
+void require_planned(const Plan& plan, std::string_view action) {
+  if (plan.backend != nullptr) return;
+  throw Error(ErrorCode::not_planned,
+              std::string(action) + " needs a plan that make_plan has filled; got an empty one");
+}
+
+void require_present(const Plan& plan) {
+  if (plan.device.present) return;
+  const std::string why = plan.device.absence.empty() ? "not the machine that this runs on"
+                                                      : "not here: " + plan.device.absence;
+  throw Error(ErrorCode::device,
+              "the plan is for " + plan.device.to_string() + ", which is " + why);
+}
+
+// Whether a run has work. In capacity mode on a device it always starts: what it finds to do is in
+// the table, and a captured graph must find its launches there.
+bool has_work(const Plan& plan) {
+  return plan.num_units > 0 || (plan.ceilings && plan.backend->plans_on_device());
 }
 
 // The callback, and a flag beside it that a run without one reads and nothing else.
@@ -139,20 +166,22 @@ void set_run_log(std::function<void(const RunRecord&)> callback) {
 }
 
 void run(const Plan& plan, const RunArguments& arguments) {
-  if (plan.backend == nullptr) {
-    throw Error(ErrorCode::not_planned,
-                "run needs a plan that make_plan has filled; got an empty one");
-  }
-  if (plan.units.empty()) return;
-  if (!plan.device.present) {
-    throw Error(ErrorCode::device, "the plan is for " + plan.device.to_string() +
-                                       ", which is not the machine that this runs on");
-  }
+  require_planned(plan, "run");
+  if (!has_work(plan)) return;
+  require_present(plan);
   check(plan, arguments);
   const std::string reason = plan.backend->declines_tensors(plan, arguments);
   if (!reason.empty()) refuse(plan.backend_name + " declines: " + reason);
   if (log_is_set.load(std::memory_order_relaxed)) log(plan, arguments);
   plan.backend->run(plan, arguments);
+}
+
+void stage(const Plan& plan, const StageArguments& arguments) {
+  require_planned(plan, "stage");
+  if (plan.table_bytes == 0 || !has_work(plan)) return;
+  require_present(plan);
+  check_table(plan, arguments.table);
+  plan.backend->stage(plan, arguments);
 }
 
 }  // namespace ragged

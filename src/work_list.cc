@@ -6,6 +6,15 @@
 
 namespace ragged {
 
+RuleUnits count_units(const TileTable& tiles, const StepLayouts& layouts) noexcept {
+  RuleUnits total{};
+  for_segments(layouts, [&](std::int64_t, std::int64_t q_len, std::int64_t kv_len) {
+    const auto rule = static_cast<std::size_t>(tile_rule(tiles, q_len, kv_len));
+    total[rule] += units_of(tiles.rules[rule].tile, q_len);
+  });
+  return total;
+}
+
 // Buckets run from the highest cost to the lowest. A row costs its visible keys, and one more for
 // its own reading and writing, so the cost is at least 1.
 inline std::uint32_t WorkList::bucket(std::int64_t row, std::int64_t rows, std::int64_t q_len,

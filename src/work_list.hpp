@@ -32,6 +32,10 @@ void for_segments(const StepLayouts& layouts, Each&& each) {
   }
 }
 
+// Units of each rule. O(segments), whatever their lengths.
+using RuleUnits = std::array<std::int64_t, kMaxTileRules>;
+RuleUnits count_units(const TileTable& tiles, const StepLayouts& layouts) noexcept;
+
 // Keys of all segments, prefix and fresh together.
 inline std::int64_t total_kv_tokens(const StepLayouts& layouts) noexcept {
   return layouts.keys().total_tokens() + layouts.prefix.total_tokens();

@@ -73,12 +73,7 @@ DeviceFacts facts_of(const WrapperOptions& options) {
     const int offered = options.executor != nullptr ? options.executor->concurrency() : 0;
     return DeviceFacts::host(options.threads > 0 ? options.threads : offered);
   }
-  // Nothing is known of the device: enough for each backend to say that it does not serve it.
-  DeviceFacts facts;
-  facts.device = options.device;
-  facts.name = to_string(options.device);
-  facts.present = false;
-  return facts;
+  return DeviceFacts::of(options.device);
 }
 
 std::optional<Ceilings> ceilings_of(AttentionKind kind, const WrapperOptions& options) {

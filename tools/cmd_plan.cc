@@ -43,7 +43,7 @@ std::string not_built() {
 // The work list, one line a unit in the order that workers take them.
 void print_units(const Plan& plan) {
   std::cout << "units (segment, first row, rows, tile rule), by falling cost:\n";
-  for (const WorkUnit& unit : plan.units) {
+  for (const WorkUnit& unit : plan.work_units()) {
     std::cout << "  " << unit.segment << ' ' << unit.row_begin << ' ' << unit.rows << ' '
               << unit.rule << '\n';
   }

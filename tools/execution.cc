@@ -95,7 +95,7 @@ void Execution::run(const Inputs& inputs, Result& result) {
 
 std::string tiles_text(const Plan& plan) {
   std::vector<std::string> tiles;
-  for (const WorkUnit& unit : plan.units) {
+  for (const WorkUnit& unit : plan.work_units()) {
     const Tile& tile = plan.tiles.rules[unit.rule].tile;
     const std::string text = std::to_string(tile.q_rows) + " x " + std::to_string(tile.kv_rows);
     if (std::find(tiles.begin(), tiles.end(), text) == tiles.end()) tiles.push_back(text);

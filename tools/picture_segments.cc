@@ -34,7 +34,7 @@ std::vector<SegmentPicture> picture_segments(const Case& c, const Plan& plan, st
     }
     pictures.push_back(std::move(picture));
   }
-  for (const WorkUnit& unit : plan.units) {
+  for (const WorkUnit& unit : plan.work_units()) {
     if (unit.segment >= static_cast<std::int64_t>(pictures.size())) continue;
     SegmentPicture& picture = pictures[static_cast<std::size_t>(unit.segment)];
     const Tile& tile = plan.tiles.rules[unit.rule].tile;

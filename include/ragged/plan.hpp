@@ -4,6 +4,7 @@
 // and why every other backend declined. Made by pure choice on plain values, also for a device that
 // is not there; it can be printed and compared.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -58,20 +59,24 @@ struct StepLayouts {
 // Facts of a device, as plain values; choices are made on these alone.
 struct DeviceFacts {
   Device device = {};
-  std::string name;  // "cpu", "h200"
-  std::string simd;  // CPU: "scalar", "sse4", "avx2", "avx512", "amx", "neon", "sve"
-  int threads = 1;   // CPU: workers that a run may use
+  std::string name;   // "cpu", "h200", "cuda:0"
+  std::string model;  // as its maker calls it, for a GPU of this machine: "NVIDIA H200"
+  std::string simd;   // CPU: "scalar", "sse4", "avx2", "avx512", "amx", "neon", "sve"
+  int threads = 1;    // CPU: workers that a run may use
   std::int64_t l1d_bytes = 32768;
   std::int64_t l2_bytes = 524288;
   int sm_arch = 0;              // GPU: 90 for compute capability 9.0
   int sm_count = 0;             // GPU
   std::int64_t smem_bytes = 0;  // GPU: shared memory that one block may use
   bool present = true;          // false: named, but not the machine that this runs on
+  std::string absence = {};     // why a device of this machine is not present: "no CUDA driver"
 
   // This machine's CPU with `threads` workers; 0 takes every core that the process may use.
   static DeviceFacts host(int threads = 0);
-  // "cpu", "cpu:avx2", "cpu:avx2:8", "h200", "h100", "a100". Throws invalid_argument naming the
-  // text and the accepted names.
+  // A device of this machine; one that is not here is not `present`, and says in `absence` why.
+  static DeviceFacts of(Device device);
+  // "cpu", "cpu:avx2", "cpu:avx2:8", "cuda", "cuda:1", "h200", "h100", "a100". Throws
+  // invalid_argument naming the text and the accepted names.
   static DeviceFacts parse(std::string_view text);
   // The form that parse() takes.
   [[nodiscard]] std::string to_string() const;
@@ -159,14 +164,18 @@ struct Plan {
   std::string choice_reason;  // why this backend was taken
   std::vector<Declined> declined;
   TileTable tiles;
-  std::vector<WorkUnit> units;  // by falling cost
+  std::vector<WorkUnit> units;  // by falling cost; empty where a device places them (work_units())
+  std::int64_t num_units = 0;
+  // Units of each rule of the tile table; only where a device places them.
+  std::array<std::int64_t, kMaxTileRules> rule_units = {};
   std::int64_t items_per_unit = 0;
   std::size_t workspace_bytes = 0;
+  std::size_t table_bytes = 0;  // device memory for the step's table (run.hpp: stage); 0 on the CPU
   PlanScratch scratch;
 
-  [[nodiscard]] std::int64_t num_items() const noexcept {
-    return static_cast<std::int64_t>(units.size()) * items_per_unit;
-  }
+  [[nodiscard]] std::int64_t num_items() const noexcept { return num_units * items_per_unit; }
+  // The work list: `units`, or what the device places, in the host's order.
+  [[nodiscard]] std::vector<WorkUnit> work_units() const;
   // 4 * sum(visible scores) * num_qo_heads * head_dim.
   [[nodiscard]] double flops() const;
   // Bytes of q, k, v and out, each once.

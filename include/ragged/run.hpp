@@ -21,6 +21,24 @@ struct Workspace {
   std::size_t bytes = 0;
 };
 
+// Device memory of at least Plan::table_bytes, aligned to 256 bytes, that holds a staged step.
+struct StepTable {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+// What stage() takes beside the plan.
+struct StageArguments {
+  StepTable table = {};
+  Stream stream = {};
+};
+
+// Makes the step's table in device memory, on the stream: what runs of this plan with this table
+// read, until the next stage() into it. Never synchronizes; the plan may change after it. Nothing
+// happens for plans whose table_bytes are 0. Throws invalid_argument naming a table that is too
+// small or misaligned.
+void stage(const Plan& plan, const StageArguments& arguments);
+
 struct RunArguments {
   TensorView q;         // [>= q extent, num_qo_heads, head_dim]
   TensorView k;         // [>= kv extent, num_kv_heads, head_dim]; fresh keys with two sources
@@ -30,6 +48,7 @@ struct RunArguments {
   TensorView prefix_k;  // two sources only: [>= prefix extent, num_kv_heads, head_dim]
   TensorView prefix_v;  // as prefix_k
   Workspace workspace;
+  StepTable table;               // as it was staged, for plans that have table_bytes
   Executor* executor = nullptr;  // CPU; null: default_executor()
   Stream stream;
 };

@@ -26,6 +26,7 @@ struct StepTotals {
 struct Tuning {
   TileTable tiles;
   std::size_t workspace_bytes = 0;  // exact, for these totals on this device
+  std::size_t table_bytes = 0;      // backends that plan on a device: the table of such a step
 };
 
 class Backend {
@@ -42,14 +43,21 @@ class Backend {
   // bound the scratch. Precondition: declines() is empty.
   [[nodiscard]] virtual Tuning tune(const Problem& problem, const DeviceFacts& device,
                                     const StepTotals& totals) const = 0;
+  // True if a step's units are placed by the device, in stage(): plans then hold their number
+  // alone.
+  [[nodiscard]] virtual bool plans_on_device() const noexcept { return false; }
+  // Starts on the stream what makes the step's table. Allocates nothing, never synchronizes.
+  // Precondition: the table holds plan.table_bytes.
+  virtual void stage(const Plan& /*plan*/, const StageArguments& /*arguments*/) const {}
   // What of these tensors this backend cannot take, as declines(); empty if it takes them.
   [[nodiscard]] virtual std::string declines_tensors(const Plan& /*plan*/,
                                                      const RunArguments& /*arguments*/) const {
     return {};
   }
   // Computes the plan. Preconditions: the tensors fit the plan (run.hpp has checked them),
-  // declines_tensors() is empty, there is at least one unit. Rows outside every segment are neither
-  // read into a result nor written; segments without keys give 0 and LSE -inf. Allocates nothing.
+  // declines_tensors() is empty, there is at least one unit (in capacity mode on a device there may
+  // be none: one launch serves every layout). Rows outside every segment are neither read into a
+  // result nor written; segments without keys give 0 and LSE -inf. Allocates nothing.
   virtual void run(const Plan& plan, const RunArguments& arguments) const = 0;
 };
 

@@ -70,7 +70,7 @@ TEST(DeviceFacts, NamedGpusAreNotThisMachine) {
 
 TEST(DeviceFacts, RefusesByName) {
   for (const char* bad : {"", "gpu", "cpu:", "cpu:avx9", "cpu:avx2:", "cpu:avx2:0", "cpu:avx2:x",
-                          "cpu:avx2:4097", "cpu:avx2:4:4", "cpux", "h200:1"}) {
+                          "cpu:avx2:4097", "cpu:avx2:4:4", "cpux", "h200:1", "cuda:", "cuda:x"}) {
     const std::string text =
         test::refusal(ErrorCode::invalid_argument, [&] { DeviceFacts::parse(bad); });
     test::expect_text(text, "h200, h100 or a100; got '" + std::string(bad) + "'");

@@ -119,13 +119,17 @@ class FakeBackend final : public Backend {
   [[nodiscard]] std::string declines_tensors(const Plan&, const RunArguments&) const override {
     return tensor_refusal;
   }
+  [[nodiscard]] bool plans_on_device() const noexcept override { return on_device; }
+  void stage(const Plan&, const StageArguments&) const override { ++stages; }
   void run(const Plan&, const RunArguments&) const override { ++runs; }
 
   Tuning tuning;
+  bool on_device = false;
   std::string tensor_refusal;
   mutable StepTotals seen;
   mutable int declines_calls = 0;
   mutable int runs = 0;
+  mutable int stages = 0;
 
  private:
   std::string refusal_;

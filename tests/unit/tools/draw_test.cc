@@ -24,6 +24,7 @@ Plan hand_plan(const Case& c) {
            .segment = static_cast<std::int64_t>(s)});
     }
   }
+  plan.num_units = std::ssize(plan.units);
   return plan;
 }
 

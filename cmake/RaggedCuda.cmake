@@ -1,0 +1,64 @@
+# CUDA, found and not demanded. The host's C++ compiler links everything, against the static runtime:
+# no consumer needs CUDA as a language.
+set(ragged_gpu_backends sm90 sm80 flashinfer cudnn)
+
+# ragged_default_gpu_backends(VARIABLE): our own GPU backends where nvcc is found, else nothing.
+macro(ragged_default_gpu_backends variable)
+  set(${variable})
+  if(NOT CMAKE_CROSSCOMPILING)
+    include(CheckLanguage)
+    check_language(CUDA)
+    foreach(backend IN ITEMS sm90 sm80)
+      if(CMAKE_CUDA_COMPILER AND EXISTS
+         ${PROJECT_SOURCE_DIR}/src/backends/${backend}/CMakeLists.txt)
+        list(APPEND ${variable} ${backend})
+      endif()
+    endforeach()
+  endif()
+endmacro()
+
+# ragged_enable_cuda(): turns the language on, and RAGGED_CUDA, where a backend is for GPUs.
+macro(ragged_enable_cuda)
+  foreach(backend IN LISTS ragged_gpu_backends)
+    if(backend IN_LIST RAGGED_BACKENDS)
+      set(RAGGED_CUDA ON)
+    endif()
+  endforeach()
+  if(RAGGED_CUDA)
+    # PTX for every GPU from Ampere on, machine code for Hopper. In CMake's own words, so that a user
+    # who builds for one machine says -DCMAKE_CUDA_ARCHITECTURES=native.
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12.0 REQUIRED)
+  endif()
+endmacro()
+
+# ragged_cuda_sources(TARGET SOURCES... [ARCHITECTURES ...]): compiles the sources with nvcc and adds
+# them to a library of ragged_library().
+function(ragged_cuda_sources target)
+  cmake_parse_arguments(ARG "" "" "SOURCES;ARCHITECTURES" ${ARGN})
+  set(objects ${target}_cuda)
+  add_library(${objects} OBJECT ${ARG_SOURCES})
+  set_target_properties(${objects} PROPERTIES
+    CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
+    CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+  if(ARG_ARCHITECTURES)
+    set_target_properties(${objects} PROPERTIES CUDA_ARCHITECTURES "${ARG_ARCHITECTURES}")
+  endif()
+  target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR}/src
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+  target_compile_options(${objects} PRIVATE --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra
+    $<$<BOOL:${RAGGED_WERROR}>:--Werror=all-warnings>)
+
+  # One object of all: as a file alone it leaves no trace of the language in what links it.
+  set(merged ${CMAKE_CURRENT_BINARY_DIR}/${objects}.o)
+  add_custom_command(OUTPUT ${merged}
+    COMMAND ${CMAKE_LINKER} -r -o ${merged} $<TARGET_OBJECTS:${objects}>
+    DEPENDS ${objects} $<TARGET_OBJECTS:${objects}>
+    COMMENT "Merging the kernels of ${target}" COMMAND_EXPAND_LISTS VERBATIM)
+  set_source_files_properties(${merged} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  target_sources(${target} PRIVATE ${merged})
+  target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+endfunction()
