@@ -1,0 +1,54 @@
+#include <cuda_runtime.h>
+
+#include "backends/sm90/kernels.hpp"
+#include "backends/sm90/launches.hpp"
+
+namespace ragged::sm90 {
+
+extern template KernelLaunch kernel_launch_of<32>(Kernel kernel, bool half);
+extern template KernelLaunch kernel_launch_of<64>(Kernel kernel, bool half);
+extern template KernelLaunch kernel_launch_of<72>(Kernel kernel, bool half);
+extern template KernelLaunch kernel_launch_of<80>(Kernel kernel, bool half);
+extern template KernelLaunch kernel_launch_of<96>(Kernel kernel, bool half);
+extern template KernelLaunch kernel_launch_of<128>(Kernel kernel, bool half);
+
+namespace {
+
+KernelLaunch find(const Tile& tile, DType dtype, int head_dim) {
+  const auto kernel = static_cast<Kernel>(tile.variant);
+  const bool half = dtype == DType::fp16;
+  switch (head_dim) {
+    case 32:
+      return kernel_launch_of<32>(kernel, half);
+    case 64:
+      return kernel_launch_of<64>(kernel, half);
+    case 72:
+      return kernel_launch_of<72>(kernel, half);
+    case 80:
+      return kernel_launch_of<80>(kernel, half);
+    case 96:
+      return kernel_launch_of<96>(kernel, half);
+    case 128:
+      return kernel_launch_of<128>(kernel, half);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+int prepare(int rule, const TileTable& table, DType dtype, int head_dim) {
+  const KernelLaunch kernel = find(table.rules[rule].tile, dtype, head_dim);
+  return kernel.prepare == nullptr ? cudaErrorInvalidValue : kernel.prepare();
+}
+
+int launch(int rule, const TileTable& table, DType dtype, const device::AttentionArgs& args,
+           const LaunchShape& shape) {
+  const KernelLaunch kernel = find(table.rules[rule].tile, dtype, args.head_dim);
+  if (kernel.launch == nullptr) return cudaErrorInvalidValue;
+  if (shape.max_units == 0) return cudaSuccess;
+  return kernel.launch(args, rule, shape.max_units * args.head_groups, shape.sm_count,
+                       shape.stream);
+}
+
+}  // namespace ragged::sm90

@@ -1,0 +1,24 @@
+#pragma once
+
+// The kernels of this build behind plain functions.
+
+#include <cstdint>
+
+#include "backends/sm90/builds.hpp"
+#include "device/attention_args.hpp"
+
+namespace ragged::sm90 {
+
+// Both return a cudaError_t as int; `stream` is a cudaStream_t.
+struct KernelLaunch {
+  int (*prepare)() = nullptr;
+  int (*launch)(const device::AttentionArgs& args, int rule, std::int64_t max_items, int sm_count,
+                void* stream) = nullptr;
+};
+
+// Of one head dim; half: fp16, not bf16. Empty where the build lacks it. Defined in a file for each
+// head dim.
+template <int kDim>
+KernelLaunch kernel_launch_of(Kernel kernel, bool half);
+
+}  // namespace ragged::sm90

@@ -1,0 +1,149 @@
+#pragma once
+
+// The copying warp: decides items, sends their queries once and their keys and values step by
+// step through the rings, and sends again what a warpgroup could not finish (softmax.cuh).
+
+#include <cstdint>
+
+#include "backends/sm90/ptx.cuh"
+#include "backends/sm90/schedule.cuh"
+#include "backends/sm90/shape.cuh"
+#include "backends/sm90/tensor_maps.cuh"
+#include "device/attention_args.hpp"
+
+namespace ragged::sm90 {
+
+template <class Shape>
+class Loader {
+ public:
+  __device__ __forceinline__ Loader(const TensorMaps& maps, const device::AttentionArgs& args,
+                                    const TileSplit& split, SharedAddress shared, Item* items,
+                                    std::uint32_t* failed)
+      : maps_(maps), args_(args), split_(split), shared_(shared), items_(items), failed_(failed) {}
+
+  // All that falls to this block, of a rule whose units begin at `units`. Precondition: there is
+  // something. All lanes of the copying warp walk in step; one of them sends.
+  __device__ __forceinline__ void run(const device::Unit* units, const Turns& turns) {
+    for (int turn = 0;;) {
+      std::uint32_t again = 0;  // how many items ago the one was that has to be sent again
+      if (turns.has(turn)) {
+        wait_for_query_slot();
+        // The slot's last item is past its products, so the one before it is judged.
+        constexpr std::uint32_t kJudged = Shape::query_slots + 1;
+        if (sequence_ >= kJudged && failed_[(sequence_ - kJudged) % 4] != 0) again = kJudged;
+      } else {
+        named_sync(kEndBarrier, Shape::consumers * 128 + 32);
+        if ((failed_[0] | failed_[1] | failed_[2] | failed_[3]) == 0) return;
+        named_sync(kEndBarrier, Shape::consumers * 128 + 32);
+        wait_for_query_slot();
+        // Every warpgroup waits: all are judged. The oldest goes first, while its note is there.
+        for (std::uint32_t age = 1; age <= 3 && age <= sequence_; ++age) {
+          if (failed_[(sequence_ - age) % 4] != 0) again = age;
+        }
+      }
+      Item& item = items_[sequence_ % 4];
+      const Item& first = items_[(sequence_ - again) % 4];
+      const int index = again != 0 ? first.index : turns.item(turn);
+      const int part = again != 0 ? first.part : turns.part(turn);
+      const std::uint32_t redo = again != 0 ? failed_[(sequence_ - again) % 4] : 0;
+      if (again == 0) ++turn;
+      __syncwarp();  // lanes write what others have read
+      const int unit = index / args_.head_groups;
+      set_unit<Shape::keys>(item, args_, units[unit], index - unit * args_.head_groups);
+      item.index = index;
+      item.part = part;
+      item.redo = static_cast<std::int32_t>(redo);
+      item.first_try = static_cast<std::int32_t>((sequence_ - again) % 4);
+      item.last = !turns.has(turn);
+      if (again != 0) failed_[(sequence_ - again) % 4] = 0;
+      __syncwarp();
+      const int lane = threadIdx.x % 32;
+      if (lane < Shape::consumers) set_group<Shape::keys>(item, args_, split_, lane);
+      __syncwarp();
+      send(item);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void wait_for_query_slot() {
+    barrier_wait(shared_ + Barriers<Shape>::queries_empty + 8 * queries_.slot(),
+                 queries_.parity() ^ 1);
+  }
+
+  __device__ __forceinline__ void send(const Item& item) {
+    send_queries(item);
+    const KeyWalk<Shape::keys> walk(item);
+    const int fresh_tiles = item.tiles - walk.seam_tile;
+    send_steps(&maps_.prefix_k, &maps_.prefix_v, item.prefix_begin + walk.begin,
+               min(walk.seam_tile, item.tiles), item.kv_head);
+    send_steps(&maps_.k, &maps_.v, item.kv_begin + walk.seam - item.prefix_len, fresh_tiles,
+               item.kv_head);
+    ++queries_.steps;
+    ++sequence_;
+  }
+
+  __device__ __forceinline__ void send_steps(const CUtensorMap* k, const CUtensorMap* v, int row,
+                                             int tiles, int kv_head) {
+#pragma unroll 1
+    for (; tiles > 0; --tiles) {
+      send_step(k, Shape::keys_at, Barriers<Shape>::keys_full, Barriers<Shape>::keys_empty, row,
+                kv_head);
+      send_step(v, Shape::values_at, Barriers<Shape>::values_full, Barriers<Shape>::values_empty,
+                row, kv_head);
+      ++steps_.steps;
+      row += Shape::keys;
+    }
+  }
+
+  __device__ __forceinline__ void send_queries(const Item& item) {
+    const SharedAddress full = shared_ + Barriers<Shape>::queries_full + 8 * queries_.slot();
+    if (threadIdx.x % 32 != 0) return;
+    const int begin = item.part % 16;
+    int end = begin;
+    if (item.tiles > 0) {
+      while (end < item.part / 16 && end * split_.tokens < item.rows) ++end;
+    }
+    barrier_expect(full, (end - begin) * Shape::panels * Shape::panel_row_bytes * split_.heads *
+                             split_.tokens);
+#pragma unroll 1
+    for (int tile = begin; tile < end; ++tile) {
+      const SharedAddress to = shared_ + Shape::queries_at +
+                               (queries_.slot() * Shape::consumers + tile) * Shape::query_bytes;
+#pragma unroll
+      for (int panel = 0; panel < Shape::panels; ++panel) {
+        copy_box(to + panel * Shape::query_panel_bytes, &maps_.q, full, panel * Shape::panel,
+                 item.head, item.q_row + tile * split_.tokens);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void send_step(const CUtensorMap* map, int at, int full_at,
+                                            int empty_at, int row, int kv_head) {
+    const SharedAddress full = shared_ + full_at + 8 * steps_.slot();
+    barrier_wait(shared_ + empty_at + 8 * steps_.slot(), steps_.parity() ^ 1);
+    if (threadIdx.x % 32 != 0) return;
+    barrier_expect(full, Shape::key_bytes);
+    const SharedAddress to = shared_ + at + steps_.slot() * Shape::key_bytes;
+    if constexpr (Shape::whole_panels) {
+      copy_box(to, map, full, 0, row, 0, kv_head);
+    } else {
+#pragma unroll
+      for (int panel = 0; panel < Shape::panels; ++panel) {
+        copy_box(to + panel * Shape::key_panel_bytes, map, full, panel * Shape::panel, row,
+                 kv_head);
+      }
+    }
+  }
+
+  const TensorMaps& maps_;
+  const device::AttentionArgs& args_;
+  const TileSplit& split_;
+  const SharedAddress shared_;
+  Item* const items_;
+  std::uint32_t* const failed_;
+  RingPlace<Shape::query_slots> queries_;
+  RingPlace<Shape::stages> steps_;
+  std::uint32_t sequence_ = 0;  // items sent
+};
+
+}  // namespace ragged::sm90

@@ -1,0 +1,88 @@
+#pragma once
+
+// What one build of the long kernel is made of, and where its parts lie in shared memory.
+
+#include <cstdint>
+
+namespace ragged::sm90 {
+
+// Rows of a warpgroup's tile: what one product instruction computes.
+inline constexpr int kTileRows = 64;
+
+// T: element. kDim: the true head dim, a multiple of 8. kConsumers: warpgroups with a tile each.
+// kKeys: keys of a step. kStages: steps of K and of V in flight. kQuerySlots: items whose queries
+// are held at once.
+template <class T, int kDim, int kConsumers, int kKeys, int kStages, int kQuerySlots>
+struct LongShape {
+  using Element = T;
+  static constexpr int dim = kDim;
+  static constexpr int consumers = kConsumers;
+  static constexpr int keys = kKeys;
+  static constexpr int stages = kStages;
+  static constexpr int query_slots = kQuerySlots;
+
+  // Columns are held in panels of [rows][panel], which a swizzle of the panel's width keeps free of
+  // bank conflicts. QK contracts 16 columns at a time: 72 takes 80, the last 8 of them zeros.
+  static constexpr int panel = kDim % 64 == 0 ? 64 : kDim % 32 == 0 ? 32 : 16;
+  static constexpr int panels = (kDim + panel - 1) / panel;
+  static constexpr int panel_row_bytes = panel * 2;
+  // Whole panels tile the head dim: one copy brings them all.
+  static constexpr bool whole_panels = kDim % panel == 0;
+
+  static constexpr int query_panel_bytes = kTileRows * panel_row_bytes;
+  static constexpr int query_bytes = panels * query_panel_bytes;
+  static constexpr int key_panel_bytes = kKeys * panel_row_bytes;
+  static constexpr int key_bytes = panels * key_panel_bytes;  // of a step; the same for values
+
+  static constexpr int threads = (kConsumers + 1) * 128;
+  // What 64 K registers give a thread when four, three or five warpgroups share them, the copying
+  // one with a tenth of a share.
+  static constexpr int consumer_registers = kConsumers == 2 ? 232 : kConsumers == 3 ? 160 : 112;
+  static constexpr int producer_registers = kConsumers == 2 ? 40 : kConsumers == 3 ? 32 : 24;
+
+  // Offsets from a 1,024-byte boundary. A swizzle repeats over 8 rows of a panel.
+  static constexpr int queries_at = 0;
+  static constexpr int keys_at = queries_at + kQuerySlots * kConsumers * query_bytes;
+  static constexpr int values_at = keys_at + kStages * key_bytes;
+  static constexpr int barriers_at = values_at + kStages * key_bytes;
+  static constexpr int num_barriers = 4 * kStages + 2 * kQuerySlots;
+  static constexpr int items_at = barriers_at + (num_barriers * 8 + 15) / 16 * 16;
+  static constexpr int item_bytes = 144;
+  // Items whose notes are kept: one may be judged while two are sent after the next.
+  static constexpr int num_items = 4;
+  static constexpr int failed_at = items_at + num_items * item_bytes;
+  static constexpr int failed_rows_at = failed_at + num_items * 4;
+  static constexpr int failed_rows_bytes = num_items * kConsumers * 4 * 8;
+  static constexpr int shared_bytes = failed_rows_at + failed_rows_bytes + 1024;  // for alignment
+
+  static_assert(kDim % 8 == 0 && kKeys % 16 == 0);
+  static_assert(key_panel_bytes % (8 * panel_row_bytes) == 0);
+  static_assert(shared_bytes <= 227 * 1024);
+};
+
+// The barriers of a block. Stage s of K: keys_full + 8 s, and so on.
+template <class Shape>
+struct Barriers {
+  static constexpr int keys_full = Shape::barriers_at;
+  static constexpr int keys_empty = keys_full + 8 * Shape::stages;
+  static constexpr int values_full = keys_empty + 8 * Shape::stages;
+  static constexpr int values_empty = values_full + 8 * Shape::stages;
+  static constexpr int queries_full = values_empty + 8 * Shape::stages;
+  static constexpr int queries_empty = queries_full + 8 * Shape::query_slots;
+};
+
+// Named barriers: the ring of warpgroups takes one each from kRingBarrier, then one each for a
+// warpgroup alone.
+inline constexpr int kRingBarrier = 1;
+inline constexpr int kGroupBarrier = 5;
+inline constexpr int kEndBarrier = 9;
+
+// A place in a ring of slots, and the parity of its present round, from the number of steps before.
+template <int kSlots>
+struct RingPlace {
+  std::uint32_t steps = 0;
+  __device__ __forceinline__ std::uint32_t slot() const { return steps % kSlots; }
+  __device__ __forceinline__ std::uint32_t parity() const { return steps / kSlots % 2; }
+};
+
+}  // namespace ragged::sm90
