@@ -82,7 +82,7 @@ counted() {
 # Of ctest's output, the lines that say something: failures and the summary.
 show() { grep -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +#.*(Passed|Skipped))|^ *\[[0-9/]+\]' || true; }
 
-# Reads the closing lines of ctest, GoogleTest, or "N passed, N failed".
+# Reads the closing lines of ctest, GoogleTest, or "N passed, N failed[, N skipped]".
 add_counts() {
   local log=$1 total bad not_run
   if total=$(sed -n 's/.*tests passed, [0-9]* tests failed out of \([0-9]*\)$/\1/p' "$log") && [ -n "$total" ]; then
@@ -93,9 +93,9 @@ add_counts() {
   fi
   local count
   while read -r count; do passed=$((passed + count)); done < <(
-    sed -nE 's/^([0-9]+) passed, [0-9]+ failed$/\1/p; s/^\[  PASSED  \] ([0-9]+) tests?\.$/\1/p' "$log")
+    sed -nE 's/^([0-9]+) passed, [0-9]+ failed(, [0-9]+ skipped)?$/\1/p; s/^\[  PASSED  \] ([0-9]+) tests?\.$/\1/p' "$log")
   while read -r count; do failed=$((failed + count)); done < <(
-    sed -nE 's/^[0-9]+ passed, ([0-9]+) failed$/\1/p; s/^\[  FAILED  \] ([0-9]+) tests?, listed below:$/\1/p' "$log")
+    sed -nE 's/^[0-9]+ passed, ([0-9]+) failed(, [0-9]+ skipped)?$/\1/p; s/^\[  FAILED  \] ([0-9]+) tests?, listed below:$/\1/p' "$log")
   while read -r count; do skipped=$((skipped + count)); done < <(
-    sed -nE 's/^\[  SKIPPED \] ([0-9]+) tests?, listed below:$/\1/p' "$log")
+    sed -nE 's/^[0-9]+ passed, [0-9]+ failed, ([0-9]+) skipped$/\1/p; s/^\[  SKIPPED \] ([0-9]+) tests?, listed below:$/\1/p' "$log")
 }

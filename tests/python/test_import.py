@@ -1,0 +1,55 @@
+"""What importing costs, and where it works."""
+
+import subprocess
+import sys
+
+import pytest
+import ragged_attention as ra
+
+
+def loaded_after(statement):
+    """Names of the modules that a fresh interpreter holds after `statement`."""
+    code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_declaring_loads_no_kernel_and_no_array_library():
+    modules = loaded_after(
+        "from ragged_attention.config import RaggedAttentionConfig, RaggedAttentionSpec\n"
+        "spec = RaggedAttentionSpec('a', {'n'}, RaggedAttentionConfig(8, 8, 64))"
+    )
+    assert "ragged_attention.config" in modules
+    for name in ("ragged_attention._ext", "ragged_attention.wrappers", "ragged_attention.manager",
+                 "nanobind_backend", "torch", "numpy", "jax"):
+        assert name not in modules
+
+
+def test_wrappers_load_no_array_library():
+    modules = loaded_after(
+        "import ragged_attention as ra\n"
+        "w = ra.RaggedPrefillWrapper(1, 1, 64, device='cpu'); w.plan([0, 3]); w.explain()"
+    )
+    assert "ragged_attention._ext" in modules
+    assert not {"torch", "numpy", "jax"} & modules
+
+
+def test_a_spec_names_its_builder_lazily():
+    spec = ra.RaggedAttentionSpec("a", {"n"}, ra.RaggedAttentionConfig(8, 8, 64))
+    assert spec.resource_class is ra.RaggedAttentionManager
+
+
+def test_every_public_name_resolves_and_is_documented():
+    for name in ra.__all__:
+        value = getattr(ra, name)
+        if isinstance(value, type) or callable(value):
+            assert (value.__doc__ or "").strip(), name
+    assert set(ra.__all__) <= set(dir(ra))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ra.nothing
+
+
+def test_version_is_that_of_the_package():
+    from importlib.metadata import version
+
+    assert ra.__version__ == version("ragged_attention")
