@@ -42,14 +42,14 @@ function(ragged_cuda_sources target)
   set(objects ${target}_cuda)
   add_library(${objects} OBJECT ${ARG_SOURCES})
   set_target_properties(${objects} PROPERTIES
-    CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
     CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
   if(ARG_ARCHITECTURES)
     set_target_properties(${objects} PROPERTIES CUDA_ARCHITECTURES "${ARG_ARCHITECTURES}")
   endif()
   target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR}/src
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
-  target_compile_options(${objects} PRIVATE --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra
+  # CMake 3.25 does not know that nvcc speaks C++20.
+  target_compile_options(${objects} PRIVATE -std=c++20 --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra
     $<$<BOOL:${RAGGED_WERROR}>:--Werror=all-warnings>)
 
   # One object of all: as a file alone it leaves no trace of the language in what links it.

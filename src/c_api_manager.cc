@@ -109,6 +109,10 @@ int ragged_manager_run(ragged_manager* manager, const char* label,
   });
 }
 
+int ragged_manager_check(ragged_manager* manager, void* stream) {
+  return guarded([&] { of(manager).check({stream}); });
+}
+
 int ragged_manager_num_segments(const ragged_manager* manager, const char* label,
                                 int64_t* num_segments) {
   return guarded([&] {

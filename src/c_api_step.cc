@@ -131,6 +131,7 @@ StepContext::StepContext(const ragged_plan_context* context) {
                                           .extra = std::string(text_or(lease.extra, ""))}};
   }
   context_.slot = c.slot;
+  context_.stream.handle = c.stream;
   inherited_ = to_segments(c.inherited_segments, c.num_inherited_segments, "inherited_segments");
   context_.inherited_segments = inherited_;
 }

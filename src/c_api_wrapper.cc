@@ -21,6 +21,7 @@ struct ragged_wrapper {
   std::variant<RaggedPrefillWrapper, RaggedCrossPrefillWrapper, RaggedBlockCausalWrapper,
                PrefixedPrefillWrapper>
       of_kind;
+  ragged::Stream plan_stream = {};
 
   [[nodiscard]] const ragged::WrapperBase& base() const {
     return std::visit([](const auto& w) -> const ragged::WrapperBase& { return w; }, of_kind);
@@ -112,10 +113,11 @@ void plan_one_layout(ragged_wrapper* wrapper, const Source& source, int causal) 
   const bool is_causal = flag(causal, "causal");
   if (auto* blocks = std::get_if<RaggedBlockCausalWrapper>(&wrapper->of_kind)) {
     if (is_causal) refuse("causal must be 0 for a wrapper of kind block_causal; got 1");
-    blocks->plan(source);
+    blocks->plan(source, wrapper->plan_stream);
     return;
   }
-  as<RaggedPrefillWrapper>(wrapper, "self or block_causal").plan(source, is_causal);
+  as<RaggedPrefillWrapper>(wrapper, "self or block_causal")
+      .plan(source, is_causal, wrapper->plan_stream);
 }
 
 }  // namespace
@@ -145,14 +147,16 @@ int ragged_wrapper_plan_cross(ragged_wrapper* wrapper, const ragged_index* q_cu_
                               const ragged_index* kv_cu_seqlens) {
   return guarded([&] {
     as<RaggedCrossPrefillWrapper>(wrapper, "cross")
-        .plan(to_index(q_cu_seqlens, "q_cu_seqlens"), to_index(kv_cu_seqlens, "kv_cu_seqlens"));
+        .plan(to_index(q_cu_seqlens, "q_cu_seqlens"), to_index(kv_cu_seqlens, "kv_cu_seqlens"),
+              wrapper->plan_stream);
   });
 }
 
 int ragged_wrapper_plan_cross_spans(ragged_wrapper* wrapper, const ragged_spans* q,
                                     const ragged_spans* kv) {
   return guarded([&] {
-    as<RaggedCrossPrefillWrapper>(wrapper, "cross").plan(to_spans(q, "q"), to_spans(kv, "kv"));
+    as<RaggedCrossPrefillWrapper>(wrapper, "cross")
+        .plan(to_spans(q, "q"), to_spans(kv, "kv"), wrapper->plan_stream);
   });
 }
 
@@ -161,7 +165,7 @@ int ragged_wrapper_plan_prefixed(ragged_wrapper* wrapper, const ragged_index* q_
   return guarded([&] {
     as<PrefixedPrefillWrapper>(wrapper, "prefixed")
         .plan(to_index(q_cu_seqlens, "q_cu_seqlens"), to_index(kv_cu_seqlens, "kv_cu_seqlens"),
-              flag(causal, "causal"));
+              flag(causal, "causal"), wrapper->plan_stream);
   });
 }
 
@@ -173,10 +177,10 @@ int ragged_wrapper_plan_two_sources(ragged_wrapper* wrapper, const ragged_index*
     const ragged::IndexView q = to_index(q_cu_seqlens, "q_cu_seqlens");
     const ragged::IndexView prefix = to_index(prefix_cu_seqlens, "prefix_cu_seqlens");
     if (fresh_cu_seqlens == nullptr) {
-      prefixed.plan_two_sources(q, prefix, flag(causal, "causal"));
+      prefixed.plan_two_sources(q, prefix, flag(causal, "causal"), wrapper->plan_stream);
     } else {
       prefixed.plan_two_sources(q, prefix, to_index(fresh_cu_seqlens, "fresh_cu_seqlens"),
-                                flag(causal, "causal"));
+                                flag(causal, "causal"), wrapper->plan_stream);
     }
   });
 }
@@ -193,6 +197,20 @@ int ragged_wrapper_run(ragged_wrapper* wrapper, const ragged_run_arguments* argu
     }
     std::visit([&](auto& w) { w.run(run.q, run.k, run.v, run.out, run.lse, run.stream); },
                wrapper->of_kind);
+  });
+}
+
+int ragged_wrapper_set_plan_stream(ragged_wrapper* wrapper, void* stream) {
+  return guarded([&] {
+    require(wrapper, "wrapper");
+    wrapper->plan_stream.handle = stream;
+  });
+}
+
+int ragged_wrapper_check(ragged_wrapper* wrapper, void* stream) {
+  return guarded([&] {
+    require(wrapper, "wrapper");
+    std::visit([&](auto& w) { w.check({stream}); }, wrapper->of_kind);
   });
 }
 

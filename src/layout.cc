@@ -40,11 +40,7 @@ auto with_entries(const IndexView& view, Action&& action) {
       [&view](std::int64_t i) noexcept { return load<std::int64_t>(view.data, view.stride, i); });
 }
 
-void check_view(const IndexView& view, std::string_view argument, std::int64_t min_count) {
-  if (view.device.kind != DeviceKind::cpu) {
-    refuse(std::string(argument) + " must be on the host; got a tensor on " +
-           to_string(view.device) + ", which no backend of this build plans from");
-  }
+void check_entries(const IndexView& view, std::string_view argument, std::int64_t min_count) {
   if (view.count < min_count) {
     refuse(std::string(argument) + " must have at least " + std::to_string(min_count) +
            (min_count == 1 ? " entry; got " : " entries; got ") + std::to_string(view.count));
@@ -53,6 +49,14 @@ void check_view(const IndexView& view, std::string_view argument, std::int64_t m
     refuse(std::string(argument) + " has " + std::to_string(view.count) +
            " entries but its data is null");
   }
+}
+
+void check_view(const IndexView& view, std::string_view argument, std::int64_t min_count) {
+  if (view.device.kind != DeviceKind::cpu) {
+    refuse(std::string(argument) + " must be on the host; got a tensor on " +
+           to_string(view.device));
+  }
+  check_entries(view, argument, min_count);
 }
 
 // Runs what may allocate; a failed allocation becomes the library's own error.
@@ -172,6 +176,7 @@ void Layout::assign_offsets(const IndexView& cu_seqlens, std::string_view argume
     extent_ = total_tokens_ = before;
     max_length_ = longest;
     gaps_ = false;
+    known_ = true;
   });
 }
 
@@ -230,10 +235,33 @@ void Layout::assign_spans(const SegmentSpans& spans, std::string_view argument) 
   total_tokens_ = total;
   max_length_ = longest;
   gaps_ = gaps;
+  known_ = true;
+}
+
+void Layout::assign_unread(const IndexView& cu_seqlens, std::string_view argument,
+                           std::int64_t max_tokens) {
+  if (cu_seqlens.device.kind == DeviceKind::cpu) {
+    refuse(std::string(argument) + " must be on a device to be read there; got host memory");
+  }
+  check_entries(cu_seqlens, argument, 1);
+  const std::uintptr_t size = cu_seqlens.type == IndexType::int64 ? 8 : 4;
+  const std::uintptr_t misplaced = reinterpret_cast<std::uintptr_t>(cu_seqlens.data) % size;
+  if (misplaced != 0) {
+    refuse(std::string(argument) + " must be aligned to " + std::to_string(size) +
+           " bytes; its address is " + std::to_string(misplaced) + " past a multiple");
+  }
+  allocating(cu_seqlens.count - 1,
+             [&] { offsets_.assign(static_cast<std::size_t>(cu_seqlens.count), 0); });
+  ends_.clear();
+  num_segments_ = cu_seqlens.count - 1;
+  extent_ = total_tokens_ = max_length_ = 0;
+  max_tokens_ = max_tokens;
+  gaps_ = false;
+  known_ = false;
 }
 
 bool Layout::same_offsets(const IndexView& cu_seqlens) const noexcept {
-  if (gaps_ || cu_seqlens.count != num_segments_ + 1 || cu_seqlens.data == nullptr ||
+  if (gaps_ || !known_ || cu_seqlens.count != num_segments_ + 1 || cu_seqlens.data == nullptr ||
       cu_seqlens.device.kind != DeviceKind::cpu) {
     return false;
   }
@@ -262,8 +290,8 @@ void Layout::reserve(std::int64_t max_num_segments) {
 }
 
 bool operator==(const Layout& a, const Layout& b) noexcept {
-  return a.num_segments_ == b.num_segments_ && a.gaps_ == b.gaps_ && a.offsets_ == b.offsets_ &&
-         a.ends_ == b.ends_;
+  return a.num_segments_ == b.num_segments_ && a.gaps_ == b.gaps_ && a.known_ == b.known_ &&
+         a.max_tokens() == b.max_tokens() && a.offsets_ == b.offsets_ && a.ends_ == b.ends_;
 }
 
 std::vector<std::int64_t> offsets_from_lengths(std::span<const std::int64_t> lengths) {

@@ -128,6 +128,10 @@ const Plan& RaggedAttentionManager::plan_of(std::string_view label) const {
   return live(impl_).runner_of(label).current_plan();
 }
 
+void RaggedAttentionManager::check(Stream stream) {
+  for (detail::PlanRunner* runner : live(impl_).current().runners) runner->check(stream);
+}
+
 RaggedAttentionCallable RaggedAttentionManager::callable(std::string label) {
   return {*this, std::move(label)};
 }

@@ -194,6 +194,7 @@ PlannedStep ManagerState::plan_all(StepLayout layout, const PlanContext& context
     if (!plan.prefix.empty()) input.prefix = LayoutSource(plan.kv_argument, plan.prefix);
     input.causal = layout.causal;
     input.two_sources = layout.two_sources;
+    input.stream = context.stream;
     runner.plan(input);
     step.runners.push_back(&runner);
   }

@@ -27,6 +27,20 @@ void require_at_most(std::string_view count_name, std::int64_t count, std::strin
                                            " = " + std::to_string(ceiling));
 }
 
+// What a device's table holds of rows.
+void check_device_range(const StepLayouts& layouts) {
+  const std::pair<std::string_view, std::int64_t> rows[] = {{"q", layouts.q.extent()},
+                                                            {"kv", layouts.keys().extent()},
+                                                            {"prefix", layouts.prefix.extent()}};
+  for (const auto& [name, extent] : rows) {
+    if (extent > kMostDeviceRows) {
+      throw Error(ErrorCode::out_of_range, std::string(name) + " has " + std::to_string(extent) +
+                                               " rows; a step on a GPU has at most " +
+                                               std::to_string(kMostDeviceRows));
+    }
+  }
+}
+
 bool keys_are_queries(AttentionKind kind) noexcept {
   return kind == AttentionKind::self || kind == AttentionKind::block_causal;
 }
@@ -72,25 +86,6 @@ void check_ceilings(const Problem& problem, const StepLayouts& layouts, const Ce
     require_at_most("total_kv_tokens", total_kv_tokens(layouts), "max_total_kv_tokens",
                     ceilings.max_total_kv_tokens);
   }
-}
-
-StepTotals totals_of(const Problem& problem, const StepLayouts& layouts,
-                     const std::optional<Ceilings>& ceilings) {
-  if (ceilings) {
-    const std::int64_t keys =
-        keys_are_queries(problem.kind) ? ceilings->max_total_tokens : ceilings->max_total_kv_tokens;
-    return {ceilings->max_num_segments, ceilings->max_total_tokens, keys,
-            ceilings->max_total_tokens, keys};
-  }
-  StepTotals totals{layouts.q.num_segments(), layouts.q.total_tokens(), total_kv_tokens(layouts),
-                    layouts.q.max_length(), layouts.keys().max_length()};
-  if (problem.two_sources) {
-    totals.max_kv_length = 0;
-    for (std::int64_t i = 0; i < totals.num_segments; ++i) {
-      totals.max_kv_length = std::max(totals.max_kv_length, layouts.kv_length(i));
-    }
-  }
-  return totals;
 }
 
 // Which backend serves, and what is said about the others.
@@ -246,8 +241,14 @@ void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
     reason = choice.reason;
   }
   const Backend* backend = keep ? plan.backend : choice.backend;
+  if (backend->plans_on_device()) check_device_range(layouts);
   const Tuning tuning = backend->tune(problem, device, totals_of(problem, layouts, ceilings));
   check_tiles(tuning.tiles, problem, backend->name());
+  if (!layouts.known() && !backend->plans_on_device()) {
+    throw Error(ErrorCode::unsupported,
+                "backend " + std::string(backend->name()) +
+                    " plans from offsets on the host; these are on a device");
+  }
 
   const std::int64_t most_segments = ceilings ? ceilings->max_num_segments : 0;
   std::vector<std::uint16_t>& notes = plan.scratch.segment_notes;
@@ -296,6 +297,31 @@ void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
 }
 
 }  // namespace
+
+StepTotals totals_of(const Problem& problem, const StepLayouts& layouts,
+                     const std::optional<Ceilings>& ceilings) {
+  if (ceilings) {
+    const std::int64_t keys =
+        keys_are_queries(problem.kind) ? ceilings->max_total_tokens : ceilings->max_total_kv_tokens;
+    return {ceilings->max_num_segments, ceilings->max_total_tokens, keys,
+            ceilings->max_total_tokens, keys};
+  }
+  if (!layouts.known()) {
+    const std::int64_t tokens = layouts.q.max_tokens();
+    const std::int64_t keys = layouts.keys().max_tokens() + layouts.prefix.max_tokens();
+    const bool bounded = std::max(tokens, keys) < kMostDeviceRows;
+    return {layouts.q.num_segments(), tokens, keys, tokens, keys, bounded};
+  }
+  StepTotals totals{layouts.q.num_segments(), layouts.q.total_tokens(), total_kv_tokens(layouts),
+                    layouts.q.max_length(), layouts.keys().max_length()};
+  if (problem.two_sources) {
+    totals.max_kv_length = 0;
+    for (std::int64_t i = 0; i < totals.num_segments; ++i) {
+      totals.max_kv_length = std::max(totals.max_kv_length, layouts.kv_length(i));
+    }
+  }
+  return totals;
+}
 
 std::vector<WorkUnit> Plan::work_units() const {
   if (std::ssize(units) == num_units) return units;

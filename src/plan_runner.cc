@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "backends/contract.hpp"
+#include "device/room.hpp"
 #include "memory_errors.hpp"
 #include "wrapper_options.hpp"
 
@@ -50,6 +52,16 @@ std::string_view keys_name(const PlanInput& input) noexcept {
   return input.kv.given() ? input.kv.argument() : input.q.argument();
 }
 
+// A GPU of this machine. Facts of one that is only named make plans, and no memory.
+bool uses_device(const DeviceFacts& facts) noexcept {
+  return facts.device.kind != DeviceKind::cpu && facts.present && device::room() != nullptr;
+}
+
+// The rows that offsets on a device may have.
+std::int64_t most_rows(const std::optional<std::int64_t>& ceiling) noexcept {
+  return std::min(ceiling.value_or(kMostDeviceRows), kMostDeviceRows);
+}
+
 std::string_view form_name(bool two_sources) { return two_sources ? "two sources" : "one source"; }
 
 }  // namespace
@@ -66,7 +78,15 @@ bool LayoutSource::same_as(const Layout& layout) const noexcept {
   return false;
 }
 
-void LayoutSource::assign_to(Layout& layout) const {
+void LayoutSource::assign_to(Layout& layout, Device device, std::int64_t max_tokens) const {
+  if (on_device() && device.kind != DeviceKind::cpu) {
+    if (offsets_.device != device) {
+      throw Error(ErrorCode::invalid_argument, std::string(argument_) + " is on " +
+                                                   to_string(offsets_.device) +
+                                                   "; the plan is for " + to_string(device));
+    }
+    return layout.assign_unread(offsets_, argument_, max_tokens);
+  }
   switch (form_) {
     case Form::none:
       layout.assign_offsets({0}, argument_);
@@ -85,7 +105,8 @@ PlanRunner::PlanRunner(AttentionKind kind, const WrapperOptions& options)
       problem_(problem_of(kind, options)),
       facts_(facts_of(options)),
       ceilings_(ceilings_of(kind, options)),
-      scratch_(options.workspace) {
+      device_(uses_device(facts_) ? std::make_unique<DeviceSteps>(facts_.device) : nullptr),
+      scratch_(options.workspace, facts_.device) {
   with_memory_errors([&] { prime(); });
 }
 
@@ -109,7 +130,7 @@ void PlanRunner::prime() {
     }
   }
   if (!served) throw Error(*refusal);
-  if (ceilings_) scratch_.require(workspace_bytes_);
+  if (ceilings_ && holds_memory()) scratch_.require(workspace_bytes_);
 }
 
 void PlanRunner::prime_form(bool causal, bool two_sources) {
@@ -117,20 +138,43 @@ void PlanRunner::prime_form(bool causal, bool two_sources) {
   problem.causal = causal;
   problem.two_sources = two_sources;
   incoming_.kv_is_q = true;
-  Plan& plan = held_[ceilings_ ? form_index(causal, two_sources) : 0].plan;
+  const std::size_t slot = ceilings_ ? form_index(causal, two_sources) : 0;
+  Plan& plan = held_[slot].plan;
   if (ceilings_) reserve_layouts(plan.layouts, problem.kind, ceilings_->max_num_segments);
   make_plan(plan, problem, incoming_, facts_, built_backends(), options_.backend, ceilings_);
-  if (ceilings_) workspace_bytes_ = std::max(workspace_bytes_, plan.workspace_bytes);
+  if (device_) plan.backend->prepare(plan);
+  if (!ceilings_) return;
+  workspace_bytes_ = std::max(workspace_bytes_, plan.workspace_bytes);
+  if (device_ && plan.table_bytes > 0) device_->make_table(slot, plan.table_bytes);
 }
 
 void PlanRunner::assign_layouts(const PlanInput& input) {
-  input.q.assign_to(incoming_.q);
-  input.kv.assign_to(incoming_.kv);
-  input.prefix.assign_to(incoming_.prefix);
+  const std::int64_t q = most_rows(options_.max_total_tokens);
+  const std::int64_t keys =
+      options_.max_total_kv_tokens ? most_rows(options_.max_total_kv_tokens) : q;
+  input.q.assign_to(incoming_.q, facts_.device, q);
+  input.kv.assign_to(incoming_.kv, facts_.device, keys);
+  input.prefix.assign_to(incoming_.prefix, facts_.device, keys);
   incoming_.kv_is_q = !input.kv.given();
 }
 
+void PlanRunner::stage(std::size_t slot, const PlanInput& input) {
+  const Plan& plan = held_[slot].plan;
+  device_->enter(input.stream);
+  if (!ceilings_) scratch_.require(plan.workspace_bytes, input.stream);
+  StageArguments arguments;
+  arguments.workspace = scratch_.workspace();
+  arguments.stream = input.stream;
+  if (input.q.on_device()) arguments.q = input.q.offsets();
+  if (input.kv.on_device()) arguments.kv = input.kv.offsets();
+  if (input.prefix.on_device()) arguments.prefix = input.prefix.offsets();
+  OffsetNames names = {std::string(input.q.argument()), std::string(input.kv.argument()),
+                       std::string(input.prefix.argument())};
+  device_->stage(slot, plan, arguments, std::move(names));
+}
+
 void PlanRunner::plan(const PlanInput& input) {
+  if (device_) device_->throw_new_faults(options_);
   const std::size_t form = form_index(input.causal, input.two_sources);
   const std::size_t last = ceilings_ ? form : current_;
   if (held_[last].planned && same_step(held_[last].plan, input)) {
@@ -146,16 +190,27 @@ void PlanRunner::plan(const PlanInput& input) {
     const std::size_t next = ceilings_ ? form : 1 - current_;
     Plan& plan = held_[next].plan;
     make_plan(plan, problem, incoming_, facts_, built_backends(), options_.backend, ceilings_);
-    if (!ceilings_) {
+    if (device_) {
+      // A plan that was made in place is gone if its table cannot be.
+      held_[next].planned = false;
+      stage(next, input);
+    } else if (!ceilings_ && holds_memory()) {
       scratch_.require(plan.workspace_bytes);
-      workspace_bytes_ = plan.workspace_bytes;
     }
+    if (!ceilings_) workspace_bytes_ = plan.workspace_bytes;
     held_[next].planned = true;
     current_ = next;
   });
 }
 
-void PlanRunner::run(const RunInput& input) const {
+void PlanRunner::check(Stream stream) {
+  if (!device_) return;
+  device_->synchronize(stream);
+  device_->throw_new_faults(options_);
+  device_->throw_fault_of(current_, options_);
+}
+
+void PlanRunner::run(const RunInput& input) {
   const Plan& plan = current_plan();
   if (plan.problem.two_sources != input.two_sources) {
     throw Error(ErrorCode::invalid_state,
@@ -173,6 +228,11 @@ void PlanRunner::run(const RunInput& input) const {
   arguments.workspace = scratch_.workspace();
   arguments.executor = options_.executor;
   arguments.stream = input.stream;
+  if (device_) {
+    device_->throw_fault_of(current_, options_);
+    device_->enter(input.stream);
+    arguments.table = device_->table(current_);
+  }
   ragged::run(plan, arguments);
 }
 

@@ -8,6 +8,12 @@
 #ifdef RAGGED_HAS_REFERENCE
 #include "backends/reference/reference.hpp"
 #endif
+#ifdef RAGGED_HAS_SM80
+#include "backends/sm80/sm80.hpp"
+#endif
+#ifdef RAGGED_HAS_SM90
+#include "backends/sm90/sm90.hpp"
+#endif
 
 namespace ragged {
 namespace {
@@ -24,8 +30,15 @@ const bool gpus_known = [] {
 
 // The fastest first; the reference serves what all others decline.
 std::span<const Backend* const> built_backends() {
-#if defined(RAGGED_HAS_CPU) || defined(RAGGED_HAS_REFERENCE)
+#if defined(RAGGED_HAS_CPU) || defined(RAGGED_HAS_REFERENCE) || defined(RAGGED_HAS_SM80) || \
+    defined(RAGGED_HAS_SM90)
   static const Backend* const backends[] = {
+#ifdef RAGGED_HAS_SM90
+      &sm90_backend(),
+#endif
+#ifdef RAGGED_HAS_SM80
+      &sm80_backend(),
+#endif
 #ifdef RAGGED_HAS_CPU
       &cpu_backend(),
 #endif

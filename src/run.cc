@@ -65,7 +65,9 @@ void check_tensor(const Plan& plan, std::string_view argument, const TensorView&
            std::to_string(tensor.strides[2]));
   }
   require_device(argument, tensor.device, plan);
-  require_data(argument, tensor.data, rows, size_bytes(tensor.dtype));
+  // Offsets that only a device has read may have segments in any row of the tensor.
+  const std::int64_t touched = plan.layouts.known() ? rows : tensor.shape[0];
+  require_data(argument, tensor.data, touched, size_bytes(tensor.dtype));
 }
 
 void check_lse(const Plan& plan, const LseView& lse, std::int64_t rows) {
@@ -92,8 +94,22 @@ void check_memory(std::string_view argument, const void* data, std::size_t bytes
   }
 }
 
-void check_table(const Plan& plan, const StepTable& table) {
+void check_memories(const Plan& plan, const Workspace& workspace, const StepTable& table) {
+  const bool on_host = plan.device.device.kind == DeviceKind::cpu;
+  check_memory("workspace", workspace.data, workspace.bytes, plan.workspace_bytes,
+               on_host ? 64 : 256);
   check_memory("table", table.data, table.bytes, plan.table_bytes, 256);
+}
+
+// The view of a layout that the host has not read is the one that was planned.
+void check_unread(const Plan& plan, std::string_view argument, const Layout& layout,
+                  const IndexView& view) {
+  if (layout.known()) return;
+  require_device(argument, view.device, plan);
+  if (view.data == nullptr || view.count != layout.num_segments() + 1) {
+    refuse(std::string(argument) + " has " + std::to_string(view.data == nullptr ? 0 : view.count) +
+           " entries; the plan has " + std::to_string(layout.num_segments() + 1));
+  }
 }
 
 void check(const Plan& plan, const RunArguments& arguments) {
@@ -111,9 +127,7 @@ void check(const Plan& plan, const RunArguments& arguments) {
     check_tensor(plan, "prefix_v", arguments.prefix_v, prefix_rows, heads, "reads");
   }
   check_lse(plan, arguments.lse, q_rows);
-  check_memory("workspace", arguments.workspace.data, arguments.workspace.bytes,
-               plan.workspace_bytes, 64);
-  check_table(plan, arguments.table);
+  check_memories(plan, arguments.workspace, arguments.table);
 }
 
 void require_planned(const Plan& plan, std::string_view action) {
@@ -133,7 +147,9 @@ void require_present(const Plan& plan) {
 // Whether a run has work. In capacity mode on a device it always starts: what it finds to do is in
 // the table, and a captured graph must find its launches there.
 bool has_work(const Plan& plan) {
-  return plan.num_units > 0 || (plan.ceilings && plan.backend->plans_on_device());
+  if (plan.num_units > 0) return true;
+  if (!plan.backend->plans_on_device()) return false;
+  return plan.ceilings || (!plan.layouts.known() && plan.layouts.q.num_segments() > 0);
 }
 
 // The callback, and a flag beside it that a run without one reads and nothing else.
@@ -180,7 +196,10 @@ void stage(const Plan& plan, const StageArguments& arguments) {
   require_planned(plan, "stage");
   if (plan.table_bytes == 0 || !has_work(plan)) return;
   require_present(plan);
-  check_table(plan, arguments.table);
+  check_memories(plan, arguments.workspace, arguments.table);
+  check_unread(plan, "q", plan.layouts.q, arguments.q);
+  if (!plan.layouts.kv_is_q) check_unread(plan, "kv", plan.layouts.kv, arguments.kv);
+  check_unread(plan, "prefix", plan.layouts.prefix, arguments.prefix);
   plan.backend->stage(plan, arguments);
 }
 

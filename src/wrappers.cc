@@ -48,15 +48,18 @@ const WrapperOptions& WrapperBase::options() const noexcept {
   return runner_ ? runner_->options() : none;
 }
 
+void WrapperBase::check(Stream stream) { live(runner_).check(stream); }
+
 RaggedPrefillWrapper::RaggedPrefillWrapper(const WrapperOptions& options)
     : WrapperBase(AttentionKind::self, options) {}
 
-void RaggedPrefillWrapper::plan(const IndexView& cu_seqlens, bool causal) {
-  live(runner_).plan({.q = LayoutSource("cu_seqlens", cu_seqlens), .causal = causal});
+void RaggedPrefillWrapper::plan(const IndexView& cu_seqlens, bool causal, Stream stream) {
+  live(runner_).plan(
+      {.q = LayoutSource("cu_seqlens", cu_seqlens), .causal = causal, .stream = stream});
 }
 
-void RaggedPrefillWrapper::plan(const SegmentSpans& spans, bool causal) {
-  live(runner_).plan({.q = LayoutSource("spans", spans), .causal = causal});
+void RaggedPrefillWrapper::plan(const SegmentSpans& spans, bool causal, Stream stream) {
+  live(runner_).plan({.q = LayoutSource("spans", spans), .causal = causal, .stream = stream});
 }
 
 void RaggedPrefillWrapper::run(const TensorView& q, const TensorView& k, const TensorView& v,
@@ -67,14 +70,15 @@ void RaggedPrefillWrapper::run(const TensorView& q, const TensorView& k, const T
 RaggedCrossPrefillWrapper::RaggedCrossPrefillWrapper(const WrapperOptions& options)
     : WrapperBase(AttentionKind::cross, options) {}
 
-void RaggedCrossPrefillWrapper::plan(const IndexView& q_cu_seqlens,
-                                     const IndexView& kv_cu_seqlens) {
+void RaggedCrossPrefillWrapper::plan(const IndexView& q_cu_seqlens, const IndexView& kv_cu_seqlens,
+                                     Stream stream) {
   live(runner_).plan({.q = LayoutSource("q_cu_seqlens", q_cu_seqlens),
-                      .kv = LayoutSource("kv_cu_seqlens", kv_cu_seqlens)});
+                      .kv = LayoutSource("kv_cu_seqlens", kv_cu_seqlens),
+                      .stream = stream});
 }
 
-void RaggedCrossPrefillWrapper::plan(const SegmentSpans& q, const SegmentSpans& kv) {
-  live(runner_).plan({.q = LayoutSource("q", q), .kv = LayoutSource("kv", kv)});
+void RaggedCrossPrefillWrapper::plan(const SegmentSpans& q, const SegmentSpans& kv, Stream stream) {
+  live(runner_).plan({.q = LayoutSource("q", q), .kv = LayoutSource("kv", kv), .stream = stream});
 }
 
 void RaggedCrossPrefillWrapper::run(const TensorView& q, const TensorView& k, const TensorView& v,
@@ -86,28 +90,33 @@ PrefixedPrefillWrapper::PrefixedPrefillWrapper(const WrapperOptions& options)
     : WrapperBase(AttentionKind::prefixed, options) {}
 
 void PrefixedPrefillWrapper::plan(const IndexView& q_cu_seqlens, const IndexView& kv_cu_seqlens,
-                                  bool causal) {
+                                  bool causal, Stream stream) {
   live(runner_).plan({.q = LayoutSource("q_cu_seqlens", q_cu_seqlens),
                       .kv = LayoutSource("kv_cu_seqlens", kv_cu_seqlens),
-                      .causal = causal});
+                      .causal = causal,
+                      .stream = stream});
 }
 
 void PrefixedPrefillWrapper::plan_two_sources(const IndexView& q_cu_seqlens,
-                                              const IndexView& prefix_cu_seqlens, bool causal) {
+                                              const IndexView& prefix_cu_seqlens, bool causal,
+                                              Stream stream) {
   live(runner_).plan({.q = LayoutSource("q_cu_seqlens", q_cu_seqlens),
                       .prefix = LayoutSource("prefix_cu_seqlens", prefix_cu_seqlens),
                       .causal = causal,
-                      .two_sources = true});
+                      .two_sources = true,
+                      .stream = stream});
 }
 
 void PrefixedPrefillWrapper::plan_two_sources(const IndexView& q_cu_seqlens,
                                               const IndexView& prefix_cu_seqlens,
-                                              const IndexView& fresh_cu_seqlens, bool causal) {
+                                              const IndexView& fresh_cu_seqlens, bool causal,
+                                              Stream stream) {
   live(runner_).plan({.q = LayoutSource("q_cu_seqlens", q_cu_seqlens),
                       .kv = LayoutSource("fresh_cu_seqlens", fresh_cu_seqlens),
                       .prefix = LayoutSource("prefix_cu_seqlens", prefix_cu_seqlens),
                       .causal = causal,
-                      .two_sources = true});
+                      .two_sources = true,
+                      .stream = stream});
 }
 
 void PrefixedPrefillWrapper::run(const TensorView& q, const TensorView& k, const TensorView& v,
@@ -129,12 +138,12 @@ void PrefixedPrefillWrapper::run_two_sources(const TensorView& q, const TensorVi
 RaggedBlockCausalWrapper::RaggedBlockCausalWrapper(const WrapperOptions& options)
     : WrapperBase(AttentionKind::block_causal, options) {}
 
-void RaggedBlockCausalWrapper::plan(const IndexView& cu_seqlens) {
-  live(runner_).plan({.q = LayoutSource("cu_seqlens", cu_seqlens)});
+void RaggedBlockCausalWrapper::plan(const IndexView& cu_seqlens, Stream stream) {
+  live(runner_).plan({.q = LayoutSource("cu_seqlens", cu_seqlens), .stream = stream});
 }
 
-void RaggedBlockCausalWrapper::plan(const SegmentSpans& spans) {
-  live(runner_).plan({.q = LayoutSource("spans", spans)});
+void RaggedBlockCausalWrapper::plan(const SegmentSpans& spans, Stream stream) {
+  live(runner_).plan({.q = LayoutSource("spans", spans), .stream = stream});
 }
 
 void RaggedBlockCausalWrapper::run(const TensorView& q, const TensorView& k, const TensorView& v,

@@ -81,6 +81,24 @@ Json collect() {
   }
   Json backends = Json::array();
   for (const RaggedAttnBackend id : kBackends) backends.push_back(describe(id, host));
+  // GPUs are numbered from 0; the first that is not there says why.
+  Json gpus = Json::array();
+  DeviceFacts gpu = DeviceFacts::of({DeviceKind::cuda, 0});
+  const std::string absence = gpu.absence;
+  for (int i = 0; gpu.present; gpu = DeviceFacts::of({DeviceKind::cuda, ++i})) {
+    Json served = Json::array();
+    for (const RaggedAttnBackend id : kBackends) {
+      Json backend = describe(id, gpu);
+      if (!backend["serves"].empty()) served.push_back(std::move(backend));
+    }
+    gpus.push_back({{"device", gpu.to_string()},
+                    {"model", gpu.model},
+                    {"sm_arch", gpu.sm_arch},
+                    {"sm_count", gpu.sm_count},
+                    {"smem_bytes", gpu.smem_bytes},
+                    {"l2_bytes", gpu.l2_bytes},
+                    {"backends", served}});
+  }
   return {{"version", RAGGED_VERSION},
           {"compiler", machine.compiler},
           {"cpu", machine.model_name},
@@ -90,7 +108,9 @@ Json collect() {
           {"memory_bytes", machine.memory_bytes},
           {"caches", caches},
           {"plans_for", {{"l1d_bytes", host.l1d_bytes}, {"l2_bytes", host.l2_bytes}}},
-          {"backends", backends}};
+          {"backends", backends},
+          {"gpus", gpus},
+          {"no_gpu", absence.empty() ? Json(nullptr) : Json(absence)}};
 }
 
 std::string joined(const Json& list, const char* none) {
@@ -115,6 +135,19 @@ void print(const Json& info) {
   for (const Json& cache : info["caches"]) {
     caches += (caches.empty() ? "L" : ", L") + std::to_string(cache["level"].get<int>()) + " " +
               size_text(cache["bytes"].get<std::int64_t>());
+  }
+  for (const Json& gpu : info["gpus"]) {
+    std::string served;
+    for (const Json& backend : gpu["backends"]) {
+      served += (served.empty() ? "; " : ", ") + backend["name"].get<std::string>() + " serves " +
+                joined(backend["serves"], "");
+    }
+    std::cout << "gpu       " << gpu["device"].get<std::string>() << ", "
+              << gpu["model"].get<std::string>() << ", " << gpu["sm_count"].get<int>() << " SMs"
+              << served << '\n';
+  }
+  if (!info["no_gpu"].is_null()) {
+    std::cout << "gpu       none: " << info["no_gpu"].get<std::string>() << '\n';
   }
   std::cout << "caches    " << (caches.empty() ? "not reported" : caches) << '\n' << "backends\n";
   for (const Json& backend : info["backends"]) {

@@ -40,6 +40,10 @@ std::string not_built() {
   return names;
 }
 
+bool is_h200(const DeviceFacts& facts) {
+  return facts.name == "h200" || facts.model.find("H200") != std::string::npos;
+}
+
 // The work list, one line a unit in the order that workers take them.
 void print_units(const Plan& plan) {
   std::cout << "units (segment, first row, rows, tile rule), by falling cost:\n";
@@ -75,7 +79,7 @@ int act(const PlanOptions& o) {
   const Case c = build_case(o.what);
   const DeviceFacts facts = o.where.facts();
   const StepLayouts layouts = c.layouts();
-  const auto goal = facts.name == "h200" && o.what.workload ? h200_goal(c.name) : std::nullopt;
+  const auto goal = is_h200(facts) && o.what.workload ? h200_goal(c.name) : std::nullopt;
   Plan plan;
   try {
     make_plan(plan, c.problem, layouts, facts, built_backends(), o.where.backend);

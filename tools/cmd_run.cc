@@ -153,7 +153,7 @@ std::vector<double> timed_runs(Execution& execution, const Inputs& inputs, Resul
   double total = 0;
   for (int i = 0; i < repeats.value_or(5); ++i) {
     if (!repeats && i > 0 && total + times.back() > kEnoughUs) break;
-    times.push_back(time_us([&] { execution.run(inputs, result); }));
+    times.push_back(execution.run(inputs, result));
     total += times.back();
   }
   return times;
@@ -176,6 +176,7 @@ int act(const RunOptions& o) {
   Result result = poisoned_result(file.c);
   execution.run(file.inputs, result);  // warms up; later runs write the same bits again
   const std::vector<double> times = timed_runs(execution, file.inputs, result, o.repeats);
+  execution.fetch(result);
   const Verdict verdict = check(o, file, execution.plan(), result);
   if (verdict.right && !o.output.empty()) write_output(o.output, execution.plan(), result);
   (o.one_line ? print_line : print_lines)(file, execution, times, verdict);

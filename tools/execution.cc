@@ -5,6 +5,7 @@
 
 #include "backends/contract.hpp"
 #include "options.hpp"
+#include "timing.hpp"
 
 namespace ragged::tools {
 
@@ -37,10 +38,11 @@ DeviceFacts DeviceOptions::facts() const {
 
 void add_device_options(CLI::App& app, DeviceOptions& o) {
   const std::string group = "Where to compute it";
-  add_value(app, group, "--device", "DEVICE",
-            "cpu, cpu:SIMD, cpu:SIMD:THREADS, h200, h100 or a100; this CPU unless said. Example: "
-            "--device cpu:avx2:8",
-            [&](const std::string& text) { o.device = text; });
+  add_value(
+      app, group, "--device", "DEVICE",
+      "cpu, cpu:SIMD, cpu:SIMD:THREADS, cuda, cuda:N, h200, h100 or a100; this CPU unless said. "
+      "Example: --device cpu:avx2:8",
+      [&](const std::string& text) { o.device = text; });
   add_value(app, group, "--threads", "N",
             "CPU threads, every core unless said. Example: --threads 1",
             [&](const std::string& text) {
@@ -65,11 +67,16 @@ Result poisoned_result(const Case& c) {
 Execution::Execution(const Case& c, const DeviceFacts& facts, RaggedAttnBackend backend) {
   make_plan(plan_, c.problem, c.layouts(), facts, built_backends(), backend);
   if (!facts.present) {
-    throw Error(ErrorCode::invalid_argument, "--device: expected a device of this machine, got " +
-                                                 facts.to_string() +
-                                                 "; 'ragged plan' plans for any");
+    throw Error(ErrorCode::invalid_argument,
+                "--device: expected a device of this machine, got " + facts.to_string() +
+                    (facts.absence.empty() ? "" : " (" + facts.absence + ")") +
+                    "; 'ragged plan' plans for any");
   }
-  workspace_ = AlignedBytes(plan_.workspace_bytes);
+  if (facts.device.kind != DeviceKind::cpu) {
+    device_ = std::make_unique<DeviceRun>(plan_);
+  } else {
+    workspace_ = AlignedBytes(plan_.workspace_bytes);
+  }
 }
 
 RunArguments arguments_for(const Plan& plan, const Inputs& inputs, const Tensor& out) {
@@ -85,12 +92,17 @@ RunArguments arguments_for(const Plan& plan, const Inputs& inputs, const Tensor&
   return arguments;
 }
 
-void Execution::run(const Inputs& inputs, Result& result) {
+double Execution::run(const Inputs& inputs, Result& result) {
+  if (device_) return device_->run(inputs, result.out, result.lse);
   RunArguments arguments = arguments_for(plan_, inputs, result.out);
   arguments.lse =
       LseView::packed(result.lse.data(), result.out.tokens(), plan_.problem.num_qo_heads);
   arguments.workspace = {workspace_.data(), workspace_.size()};
-  ragged::run(plan_, arguments);
+  return time_us([&] { ragged::run(plan_, arguments); });
+}
+
+void Execution::fetch(Result& result) {
+  if (device_) device_->fetch(result.out, result.lse);
 }
 
 std::string tiles_text(const Plan& plan) {

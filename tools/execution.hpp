@@ -2,12 +2,14 @@
 
 // A case planned on a device, and run on tensors that the program owns.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <ragged/run.hpp>
 
+#include "device_run.hpp"
 #include "tensors.hpp"
 
 namespace CLI {
@@ -45,7 +47,11 @@ class Execution {
   // Throws what make_plan throws, and invalid_argument for a device that is not here.
   Execution(const Case& c, const DeviceFacts& facts, RaggedAttnBackend backend);
   [[nodiscard]] const Plan& plan() const noexcept { return plan_; }
-  void run(const Inputs& inputs, Result& result);
+  // One run; the microseconds that it takes, on a GPU without the copies. A GPU's result stays
+  // there.
+  double run(const Inputs& inputs, Result& result);
+  // Brings what the last run wrote to `result`, where it is not there yet.
+  void fetch(Result& result);
 
   // "cpu on cpu:avx512:2, tiles of 48 x 128 (query rows x keys)".
   [[nodiscard]] std::string describe() const;
@@ -53,6 +59,7 @@ class Execution {
  private:
   Plan plan_;
   AlignedBytes workspace_;
+  std::unique_ptr<DeviceRun> device_;  // on a GPU
 };
 
 }  // namespace ragged::tools

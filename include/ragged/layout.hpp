@@ -97,6 +97,11 @@ class Layout {
   void assign_offsets(const IndexView& cu_seqlens, std::string_view argument);
   // From starts and lengths on the host. Throws like assign_offsets; overlap is refused.
   void assign_spans(const SegmentSpans& spans, std::string_view argument);
+  // From cu_seqlens on a device, which reads and checks them itself: the host knows the number of
+  // segments, and that they may have `max_tokens` rows. Throws invalid_argument naming `argument`
+  // where the view itself is wrong.
+  void assign_unread(const IndexView& cu_seqlens, std::string_view argument,
+                     std::int64_t max_tokens);
   // True if assigning these offsets would give this same layout; never throws.
   [[nodiscard]] bool same_offsets(const IndexView& cu_seqlens) const noexcept;
 
@@ -104,6 +109,12 @@ class Layout {
   void reserve(std::int64_t max_num_segments);
 
   [[nodiscard]] std::int64_t num_segments() const noexcept { return num_segments_; }
+  // False after assign_unread: every length, total and offset below then reads as 0.
+  [[nodiscard]] bool known() const noexcept { return known_; }
+  // The most rows that it may have; total_tokens() where that is known.
+  [[nodiscard]] std::int64_t max_tokens() const noexcept {
+    return known_ ? total_tokens_ : max_tokens_;
+  }
   // Rows that a tensor must have: the largest end of any segment with rows.
   [[nodiscard]] std::int64_t extent() const noexcept { return extent_; }
   // Sum of the lengths. Equal to extent() without gaps.
@@ -129,7 +140,9 @@ class Layout {
   std::int64_t extent_ = 0;
   std::int64_t total_tokens_ = 0;
   std::int64_t max_length_ = 0;
+  std::int64_t max_tokens_ = 0;  // only where not known
   bool gaps_ = false;
+  bool known_ = true;
 };
 
 // cu_seqlens of segments packed end to end: [lengths.size() + 1]. Throws invalid_argument naming

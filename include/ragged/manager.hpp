@@ -31,6 +31,7 @@ struct PlanContext {
   int slot = 0;                                   // eager only
   // Segments of the enclosing step, for a resource step that gives none.
   std::span<const Segment> inherited_segments = {};
+  Stream stream = {};  // that the step is planned on, on a GPU
 };
 
 struct EngineOptions {
@@ -106,6 +107,8 @@ class RaggedAttentionManager {
   [[nodiscard]] std::vector<std::string> planned_labels() const;
   // The plan that `label` runs under this step. Throws not_planned.
   [[nodiscard]] const Plan& plan_of(std::string_view label) const;
+  // WrapperBase::check for every label of the step.
+  void check(Stream stream = {});
   [[nodiscard]] RaggedAttentionCallable callable(std::string label);
 
  private:

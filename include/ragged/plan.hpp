@@ -49,6 +49,10 @@ struct StepLayouts {
   bool kv_is_q = false;
 
   [[nodiscard]] const Layout& keys() const noexcept { return kv_is_q ? q : kv; }
+  // False where any of them lies on a device and is read there.
+  [[nodiscard]] bool known() const noexcept {
+    return q.known() && keys().known() && prefix.known();
+  }
   // Keys of segment i: prefix and fresh together.
   [[nodiscard]] std::int64_t kv_length(std::int64_t i) const noexcept {
     return keys().length(i) + (prefix.num_segments() > 0 ? prefix.length(i) : 0);
@@ -132,6 +136,9 @@ struct Ceilings {
   std::int64_t max_total_kv_tokens = 0;
   friend bool operator==(const Ceilings&, const Ceilings&) = default;
 };
+
+// Rows that a step on a GPU has at most, in any one layout: its table holds 32-bit offsets.
+inline constexpr std::int64_t kMostDeviceRows = std::numeric_limits<std::int32_t>::max();
 
 struct Declined {
   std::string backend;

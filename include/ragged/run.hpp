@@ -30,13 +30,21 @@ struct StepTable {
 // What stage() takes beside the plan.
 struct StageArguments {
   StepTable table = {};
+  Workspace workspace = {};  // of the runs; what they must find zero there is zeroed
   Stream stream = {};
+  // cu_seqlens of the layouts that are not known on the host, in memory of the plan's device. Read
+  // by the device, after what is on the stream.
+  IndexView q = {};
+  IndexView kv = {};
+  IndexView prefix = {};
+  void* report = nullptr;  // a wrapper's own: where the device says what is wrong with offsets
 };
 
 // Makes the step's table in device memory, on the stream: what runs of this plan with this table
 // read, until the next stage() into it. Never synchronizes; the plan may change after it. Nothing
-// happens for plans whose table_bytes are 0. Throws invalid_argument naming a table that is too
-// small or misaligned.
+// happens for plans whose table_bytes are 0. Throws invalid_argument naming a table or workspace
+// that is too small or misaligned, or offsets that are not those of the plan. Offsets that the
+// device finds wrong make an empty table, so that runs write nothing.
 void stage(const Plan& plan, const StageArguments& arguments);
 
 struct RunArguments {

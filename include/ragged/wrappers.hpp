@@ -2,6 +2,11 @@
 
 // A wrapper owns one plan and its static buffers: construct once, plan(...) a step, run(...) for
 // every layer. Not for use by two threads at once; two wrappers never disturb each other.
+//
+// On a GPU a plan starts on its stream what makes the step's table, and never waits for the device:
+// offsets on the host are free when plan() returns, offsets on the GPU are read when the stream
+// comes to it. A run on another stream comes after the plan, and a plan after the runs before it;
+// docs/gpu.md says what holds while a graph is captured.
 
 #include <memory>
 
@@ -56,6 +61,10 @@ class WrapperBase {
   // Exact scratch size of the last plan; in capacity mode known from construction.
   [[nodiscard]] std::size_t workspace_bytes() const noexcept;
   [[nodiscard]] const WrapperOptions& options() const noexcept;
+  // Offsets on a GPU are checked there, and a run of a step whose offsets are wrong writes nothing:
+  // this waits for the stream and throws what was found, in the words of offsets on the host. So
+  // does the next plan or run that comes to know of it.
+  void check(Stream stream = {});
 
  protected:
   WrapperBase(AttentionKind kind, const WrapperOptions& options);
@@ -74,8 +83,8 @@ class RaggedPrefillWrapper : public WrapperBase {
   // cu_seqlens: [num_segments + 1], first 0; host preferred. Safe before every replay: values are
   // copied through the static buffers, never rebound. A layout equal to the last costs next to
   // nothing. On a throw the plan before it still works.
-  void plan(const IndexView& cu_seqlens, bool causal = false);
-  void plan(const SegmentSpans& spans, bool causal = false);
+  void plan(const IndexView& cu_seqlens, bool causal = false, Stream stream = {});
+  void plan(const SegmentSpans& spans, bool causal = false, Stream stream = {});
   // q, out: [>= tokens, num_qo_heads, head_dim]; k, v: [>= tokens, num_kv_heads, head_dim]; lse:
   // [>= tokens, num_qo_heads] or none. Throws what ragged::run throws; not_planned before a plan.
   void run(const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& out,
@@ -86,8 +95,8 @@ class RaggedPrefillWrapper : public WrapperBase {
 class RaggedCrossPrefillWrapper : public WrapperBase {
  public:
   explicit RaggedCrossPrefillWrapper(const WrapperOptions& options);
-  void plan(const IndexView& q_cu_seqlens, const IndexView& kv_cu_seqlens);
-  void plan(const SegmentSpans& q, const SegmentSpans& kv);
+  void plan(const IndexView& q_cu_seqlens, const IndexView& kv_cu_seqlens, Stream stream = {});
+  void plan(const SegmentSpans& q, const SegmentSpans& kv, Stream stream = {});
   void run(const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& out,
            const LseView& lse = {}, Stream stream = {});
 };
@@ -98,14 +107,15 @@ class PrefixedPrefillWrapper : public WrapperBase {
  public:
   explicit PrefixedPrefillWrapper(const WrapperOptions& options);
   // Keys already joined: kv_cu_seqlens counts prefix and fresh tokens.
-  void plan(const IndexView& q_cu_seqlens, const IndexView& kv_cu_seqlens, bool causal = false);
+  void plan(const IndexView& q_cu_seqlens, const IndexView& kv_cu_seqlens, bool causal = false,
+            Stream stream = {});
   // Two sources: prefix K/V laid out by prefix_cu_seqlens, fresh K/V by q_cu_seqlens. Never joined
   // in memory.
   void plan_two_sources(const IndexView& q_cu_seqlens, const IndexView& prefix_cu_seqlens,
-                        bool causal = false);
+                        bool causal = false, Stream stream = {});
   // The same with fresh keys in offsets of their own.
   void plan_two_sources(const IndexView& q_cu_seqlens, const IndexView& prefix_cu_seqlens,
-                        const IndexView& fresh_cu_seqlens, bool causal);
+                        const IndexView& fresh_cu_seqlens, bool causal, Stream stream = {});
   // After plan(...): joined keys.
   void run(const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& out,
            const LseView& lse = {}, Stream stream = {});
@@ -120,8 +130,8 @@ class PrefixedPrefillWrapper : public WrapperBase {
 class RaggedBlockCausalWrapper : public WrapperBase {
  public:
   explicit RaggedBlockCausalWrapper(const WrapperOptions& options);
-  void plan(const IndexView& cu_seqlens);
-  void plan(const SegmentSpans& spans);
+  void plan(const IndexView& cu_seqlens, Stream stream = {});
+  void plan(const SegmentSpans& spans, Stream stream = {});
   void run(const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& out,
            const LseView& lse = {}, Stream stream = {});
 };

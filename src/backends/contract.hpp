@@ -21,7 +21,11 @@ struct StepTotals {
   std::int64_t total_kv_tokens = 0;
   std::int64_t max_q_length = 0;
   std::int64_t max_kv_length = 0;
+  bool bounded = true;  // false: offsets on a device, without a ceiling; the totals are a guess
 };
+// The totals that tune() is given for a step: pure.
+StepTotals totals_of(const Problem& problem, const StepLayouts& layouts,
+                     const std::optional<Ceilings>& ceilings);
 
 struct Tuning {
   TileTable tiles;
@@ -46,6 +50,9 @@ class Backend {
   // True if a step's units are placed by the device, in stage(): plans then hold their number
   // alone.
   [[nodiscard]] virtual bool plans_on_device() const noexcept { return false; }
+  // Makes ready on the plan's device what runs of such plans start, so that the first of them may
+  // be captured. Called when a wrapper is constructed, for empty steps.
+  virtual void prepare(const Plan& /*plan*/) const {}
   // Starts on the stream what makes the step's table. Allocates nothing, never synchronizes.
   // Precondition: the table holds plan.table_bytes.
   virtual void stage(const Plan& /*plan*/, const StageArguments& /*arguments*/) const {}

@@ -93,11 +93,20 @@ class CudaRoom final : public Room {
     const OutsideCaptures outside;
     void* data = nullptr;
     check(cudaMalloc(&data, bytes), no_memory(device, bytes).c_str());
+    // Not the default stream, which would wait for others and is refused while one is captured.
+    cudaError_t status = cudaMemsetAsync(data, 0, bytes, cudaStreamPerThread);
+    if (status == cudaSuccess) status = cudaStreamSynchronize(cudaStreamPerThread);
+    if (status != cudaSuccess) static_cast<void>(cudaFree(data));
+    check(status, "zeroing device memory");
     return data;
   }
 
   void free(Device device, void* data) const noexcept override {
-    quietly(device, [&] { static_cast<void>(cudaFree(data)); });
+    quietly(device, [&] {
+      // Memory of a pool is given back at once, whoever still works on it.
+      static_cast<void>(cudaDeviceSynchronize());
+      static_cast<void>(cudaFree(data));
+    });
   }
 
   [[nodiscard]] void* allocate(Device device, std::size_t bytes, Stream stream) const override {
@@ -127,6 +136,16 @@ class CudaRoom final : public Room {
     quietly(device, [&] { static_cast<void>(cudaFreeHost(data)); });
   }
 
+  [[nodiscard]] bool holds(Device device, const void* data) const override {
+    const CurrentDevice current(device.index);
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      return false;
+    }
+    return attributes.type == cudaMemoryTypeDevice && attributes.device == device.index;
+  }
+
   void copy(Device device, void* to, const void* from, std::size_t bytes,
             Stream stream) const override {
     const CurrentDevice current(device.index);
@@ -148,10 +167,11 @@ class CudaRoom final : public Room {
     const CurrentDevice current(device.index);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     const cudaError_t error = cudaStreamIsCapturing(of(stream), &status);
-    // The legacy default stream, while another thread captures from a stream that waits for it.
+    // The legacy default stream, beside a capture from a stream that waits for it: it can be given
+    // nothing, as if it were captured itself.
     if (error == cudaErrorStreamCaptureImplicit) {
       static_cast<void>(cudaGetLastError());
-      return false;
+      return true;
     }
     check(error, "the state of a stream");
     return status != cudaStreamCaptureStatusNone;

@@ -26,16 +26,19 @@ class Room {
   // Facts of GPU `index`; of one that is not there `absence` says why. Read once.
   [[nodiscard]] virtual DeviceFacts facts(int index) const = 0;
 
-  // Aligned to 256 bytes. Freeing waits for the device.
+  // Aligned to 256 bytes and zeroed. Freeing waits for the device.
   [[nodiscard]] virtual void* allocate(Device device, std::size_t bytes) const = 0;
   virtual void free(Device device, void* data) const noexcept = 0;
-  // In the order of a stream: neither waits for the device, where it has memory pools.
+  // The same in the order of a stream, not zeroed: neither call waits for the device, where it has
+  // memory pools.
   [[nodiscard]] virtual void* allocate(Device device, std::size_t bytes, Stream stream) const = 0;
   virtual void free(Device device, void* data, Stream stream) const noexcept = 0;
   // Zeroed host memory that the device writes to at the same address.
   [[nodiscard]] virtual void* allocate_shared(Device device, std::size_t bytes) const = 0;
   virtual void free_shared(Device device, void* data) const noexcept = 0;
 
+  // Whether the device can use the memory at `data` as its own.
+  [[nodiscard]] virtual bool holds(Device device, const void* data) const = 0;
   // Copies between any two of host and device memory, in the order of the stream; returns when
   // done.
   virtual void copy(Device device, void* to, const void* from, std::size_t bytes,

@@ -79,6 +79,7 @@ typedef struct ragged_plan_context {
   size_t num_inherited_segments;
   int32_t slot;      // eager only
   int32_t reserved;  // 0
+  void* stream;      // cudaStream_t that the step is planned on; NULL on the CPU
 } ragged_plan_context;
 
 // `engine` may be NULL: all defaults. On refusal `*manager` is NULL; the message names the field,
@@ -105,6 +106,9 @@ RAGGED_C_API int ragged_manager_preplan_pending(const ragged_manager* manager, i
 // names the label and the planned ones. prefix_k and prefix_v go with steps of two sources.
 RAGGED_C_API int ragged_manager_run(ragged_manager* manager, const char* label,
                                     const ragged_run_arguments* arguments);
+
+// ragged_wrapper_check for every label of the step.
+RAGGED_C_API int ragged_manager_check(ragged_manager* manager, void* stream);
 
 // Declared segments of the label's last plan, zero-span ones included.
 RAGGED_C_API int ragged_manager_num_segments(const ragged_manager* manager, const char* label,

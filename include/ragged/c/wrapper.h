@@ -46,8 +46,9 @@ RAGGED_C_API int ragged_wrapper_create(ragged_kind kind, const ragged_wrapper_op
 RAGGED_C_API void ragged_wrapper_destroy(ragged_wrapper* wrapper);
 
 // Planning. Offsets are [num_segments + 1], first 0, never falling; host memory preferred. They are
-// copied: the caller's arrays are free after the call. A layout equal to the last costs next to
-// nothing. On a refusal the plan before it still works. A wrapper of another kind is refused.
+// copied: the caller's arrays are free after the call, those on a GPU when the stream has come to
+// it. A layout equal to the last costs next to nothing. On a refusal the plan before it still
+// works. A wrapper of another kind is refused.
 
 // RAGGED_KIND_SELF; and RAGGED_KIND_BLOCK_CAUSAL with causal = 0.
 RAGGED_C_API int ragged_wrapper_plan(ragged_wrapper* wrapper, const ragged_index* cu_seqlens,
@@ -71,6 +72,10 @@ RAGGED_C_API int ragged_wrapper_plan_two_sources(ragged_wrapper* wrapper,
                                                  const ragged_index* prefix_cu_seqlens,
                                                  const ragged_index* fresh_cu_seqlens, int causal);
 
+// The stream (cudaStream_t) that later plans of the wrapper start on; NULL, as at first: the
+// default stream. Nothing on the CPU.
+RAGGED_C_API int ragged_wrapper_set_plan_stream(ragged_wrapper* wrapper, void* stream);
+
 // The tensors of one run.
 typedef struct ragged_run_arguments {
   size_t struct_size;
@@ -87,6 +92,10 @@ typedef struct ragged_run_arguments {
 // Runs the last plan. Refused as RAGGED_ERROR_INVALID_ARGUMENT naming the argument, what the plan
 // holds and what came; as RAGGED_ERROR_NOT_PLANNED before a plan.
 RAGGED_C_API int ragged_wrapper_run(ragged_wrapper* wrapper, const ragged_run_arguments* arguments);
+
+// Offsets on a GPU are checked there: waits for the stream (cudaStream_t) and says what was found,
+// as the plan does for offsets on the host.
+RAGGED_C_API int ragged_wrapper_check(ragged_wrapper* wrapper, void* stream);
 
 RAGGED_C_API int ragged_wrapper_kind(const ragged_wrapper* wrapper, ragged_kind* kind);
 // 1 after the first plan.

@@ -79,6 +79,9 @@ TEST(CapiNull, PlanAndWrapper) {
   expect_invalid(ragged_wrapper_plan_cross_spans(nullptr, &spans, &spans), "wrapper");
   expect_invalid(ragged_wrapper_plan_prefixed(nullptr, &cu, &cu, 0), "wrapper");
   expect_invalid(ragged_wrapper_plan_two_sources(nullptr, &cu, &cu, nullptr, 0), "wrapper");
+  expect_invalid(ragged_wrapper_set_plan_stream(nullptr, nullptr), "wrapper");
+  expect_invalid(ragged_wrapper_check(nullptr, nullptr), "wrapper");
+  expect_invalid(ragged_manager_check(nullptr, nullptr), "manager");
 
   const auto self = make_wrapper(RAGGED_KIND_SELF, options);
   expect_invalid(ragged_wrapper_plan(self.get(), nullptr, 0), "cu_seqlens");

@@ -20,7 +20,7 @@ static_assert(sizeof(void*) != 8 || sizeof(ragged_segment) == 32);
 static_assert(sizeof(void*) != 8 || sizeof(ragged_label_pair) == 24);
 static_assert(sizeof(void*) != 8 || sizeof(ragged_step) == 56);
 static_assert(sizeof(void*) != 8 || sizeof(ragged_slot_lease) == 48);
-static_assert(sizeof(void*) != 8 || sizeof(ragged_plan_context) == 40);
+static_assert(sizeof(void*) != 8 || sizeof(ragged_plan_context) == 48);
 static_assert(sizeof(void*) != 8 || sizeof(ragged_problem) == 56);
 static_assert(sizeof(void*) != 8 || sizeof(ragged_padded) == 88);
 static_assert(sizeof(void*) != 8 || sizeof(ragged_executor_callbacks) == 32);

@@ -270,6 +270,7 @@ TEST(CliDraw, WritesAPicture) {
 
 TEST(CliInfo, NamesEveryBackend) {
   const Finished done = run_program({"info"});
+  EXPECT_TRUE(holds(done.out, "gpu       "));
   EXPECT_EQ(done.status, 0) << done.err;
   for (const char* part :
        {"simd ", "threads", "caches ", "reference ", "cpu ", "sm90 ", "cudnn "}) {
