@@ -15,9 +15,9 @@ namespace {
 // What is known of a Python type once and for all. Types are kept alive: there are few of them.
 struct TypeFacts {
   nb::object type;
-  std::string module;
   const dlpack::ExchangeApi* exchange = nullptr;
   bool is_torch = false;
+  bool is_numpy = false;
 };
 
 // The table of a type, of a major version that we know; null where it has none.
@@ -42,7 +42,8 @@ const TypeFacts& facts_of(nb::handle object) {
   if (found != known.end()) return found->second;
   TypeFacts facts;
   facts.type = nb::borrow(type);
-  facts.module = nb::str(nb::getattr(type, "__module__", nb::str(""))).c_str();
+  const nb::str module(nb::getattr(type, "__module__", nb::str("")));
+  facts.is_numpy = std::string_view(module.c_str()) == "numpy";
   facts.exchange = exchange_of(type);
   facts.is_torch = nb::hasattr(type, "requires_grad") && nb::hasattr(type, "grad_fn");
   return known.emplace(type.ptr(), std::move(facts)).first->second;
@@ -59,11 +60,22 @@ void refuse_gradients(nb::handle object, std::string_view name) {
          std::string(name) + ".detach()");
 }
 
-bool is_numpy_bf16(nb::handle object, const TypeFacts& facts) {
-  if (facts.module != "numpy") return false;
-  const nb::object dtype = nb::getattr(object, "dtype", nb::none());
+// NumPy makes the name of a dtype anew at every look, which costs more than a run: what was found
+// is kept. Dtypes are few; past a bound they are no longer remembered.
+bool is_bf16_dtype(nb::handle dtype) {
+  constexpr std::size_t kMostKnown = 64;
+  static auto& known = *new std::unordered_map<PyObject*, std::pair<nb::object, bool>>;
+  const auto found = known.find(dtype.ptr());
+  if (found != known.end()) return found->second.second;
   const nb::object name = nb::getattr(dtype, "name", nb::none());
-  return nb::isinstance<nb::str>(name) && std::string_view(nb::str(name).c_str()) == "bfloat16";
+  const bool is_bf16 =
+      nb::isinstance<nb::str>(name) && std::string_view(nb::str(name).c_str()) == "bfloat16";
+  if (known.size() < kMostKnown) known.emplace(dtype.ptr(), std::pair(nb::borrow(dtype), is_bf16));
+  return is_bf16;
+}
+
+bool is_numpy_bf16(nb::handle object, const TypeFacts& facts) {
+  return facts.is_numpy && is_bf16_dtype(nb::getattr(object, "dtype", nb::none()));
 }
 
 std::string dtype_text(const TensorArgument& tensor) {

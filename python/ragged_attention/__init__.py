@@ -10,7 +10,9 @@
 Tensors are those of torch, JAX, NumPy or CuPy, or of anything else that speaks DLPack; none of these
 packages is needed to import this one. Nothing here loads a kernel before it is used:
 `ragged_attention.config` declares, `ragged_attention.wrappers` plans and runs,
-`ragged_attention.manager` serves an engine's steps by label. Errors are of the usual kinds
+`ragged_attention.manager` serves an engine's steps by label; with torch, `ragged_attention.torch_ops` has
+operators for torch.compile, `ragged_attention.varlen` the functions of other packages, and
+`ragged_attention.transformers` the attention of transformers' models. Errors are of the usual kinds
 (ValueError, TypeError, RuntimeError, KeyError) and all of them `ragged_attention.Error`.
 """
 

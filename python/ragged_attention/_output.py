@@ -45,11 +45,12 @@ def _learn(q: Any) -> tuple[Allocator, Allocator]:
 
 def _torch(_root: str) -> tuple[Allocator, Allocator]:
     torch = importlib.import_module("torch")
+    empty_like, packed = torch.empty_like, torch.contiguous_format
     float32, infinity = torch.float32, float("-inf")
 
     def out(q: Any, rows: int) -> Allocated:
+        made = empty_like(q, memory_format=packed)
         shape = q.shape
-        made = q.new_empty(shape)
         if shape and shape[0] != rows:
             made[max(rows, 0) :].zero_()
         return made, None
