@@ -12,13 +12,14 @@
 
 namespace ragged::python {
 
-nb::dict Manager::plan(nb::handle step, nb::handle context) {
+nb::dict Manager::plan(nb::handle step, nb::handle context, nb::handle stream) {
   const AnyStep any = step_of(step);
   const HeldContext held(context);
+  const Stream on = stream_for(engine_.device, stream, nb::none());
   {
     const nb::gil_scoped_release unlocked;
     const std::lock_guard lock(mutex_);
-    std::visit([&](const auto& s) { manager_.plan(s, held.view()); }, any);
+    std::visit([&](const auto& s) { manager_.plan(s, held.view(on)); }, any);
   }
   nb::dict rows;
   for (const std::string& label : manager_.planned_labels()) {
@@ -27,12 +28,13 @@ nb::dict Manager::plan(nb::handle step, nb::handle context) {
   return rows;
 }
 
-void Manager::preplan(nb::handle step, nb::handle context) {
+void Manager::preplan(nb::handle step, nb::handle context, nb::handle stream) {
   const AnyStep any = step_of(step);
   const HeldContext held(context);
+  const Stream on = stream_for(engine_.device, stream, nb::none());
   const nb::gil_scoped_release unlocked;
   const std::lock_guard lock(mutex_);
-  std::visit([&](const auto& s) { manager_.preplan(s, held.view()); }, any);
+  std::visit([&](const auto& s) { manager_.preplan(s, held.view(on)); }, any);
 }
 
 void Manager::clear_preplan() {
@@ -86,8 +88,8 @@ void bind_manager(nb::module_& module) {
   nb::class_<Manager>(module, "Manager", "One resource; see the module manager.")
       .def("__init__", construct, arg("kind"), arg("spec"), arg("config_dtype").none(),
            arg("device"), arg("dtype").none(), arg("num_shards"), arg("num_slots"), arg("threads"))
-      .def("plan", &Manager::plan, arg("step"), arg("context").none())
-      .def("preplan", &Manager::preplan, arg("step"), arg("context").none())
+      .def("plan", &Manager::plan, arg("step"), arg("context").none(), arg("stream").none())
+      .def("preplan", &Manager::preplan, arg("step"), arg("context").none(), arg("stream").none())
       .def("clear_preplan", &Manager::clear_preplan)
       .def("run", &Manager::run, arg("label"), arg("q").none(), arg("k").none(), arg("v").none(),
            arg("out").none(), arg("lse").none(), arg("stream").none())

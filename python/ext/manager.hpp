@@ -21,8 +21,8 @@ class Manager {
   // `context` has lease (or None), slot and inherited_segments. Attributes alone count, so that an
   // engine's own types will do. Returns the rows of each label, by label: what every run of it
   // writes.
-  nb::dict plan(nb::handle step, nb::handle context);
-  void preplan(nb::handle step, nb::handle context);
+  nb::dict plan(nb::handle step, nb::handle context, nb::handle stream);
+  void preplan(nb::handle step, nb::handle context, nb::handle stream);
   void clear_preplan();
   void run(std::string_view label, nb::handle q, nb::handle k, nb::handle v, nb::handle out,
            nb::handle lse, nb::handle stream);

@@ -24,7 +24,7 @@ struct HeldContext {
   int slot = 0;
 
   explicit HeldContext(nb::handle context);  // None: eager, slot 0
-  [[nodiscard]] PlanContext view() const { return {lease, slot, inherited}; }
+  [[nodiscard]] PlanContext view(Stream stream) const { return {lease, slot, inherited, stream}; }
 };
 
 // A spec of kind `kind`; config.dtype is a name of the library's, or None.

@@ -58,8 +58,8 @@ class TensorArgument {
 std::string type_text(nb::handle object);
 
 // The stream that work on `device` has to join: `given` where the caller named one (an integer, or
-// an object with cuda_stream or ptr), else the current one of the library that `like` comes from,
-// else that of torch or CuPy where loaded. No stream on a CPU.
+// an object with cuda_stream or ptr), else the current one of the library that `like` comes from
+// (None: of none), else that of torch or CuPy where loaded. No stream on a CPU.
 Stream stream_for(Device device, nb::handle given, nb::handle like);
 
 }  // namespace ragged::python

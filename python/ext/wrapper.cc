@@ -56,25 +56,6 @@ WrapperOptions with_workspace(WrapperOptions options, nb::handle workspace) {
   return options;
 }
 
-// Plans on `stream` where the wrapper's plan takes one; a plan of host offsets alone needs none.
-template <typename W, typename... Arguments>
-void plan_on(Stream stream, W& wrapper, const Arguments&... arguments) {
-  if constexpr (requires { wrapper.plan(arguments..., stream); }) {
-    wrapper.plan(arguments..., stream);
-  } else {
-    wrapper.plan(arguments...);
-  }
-}
-
-template <typename W, typename... Arguments>
-void plan_two_sources_on(Stream stream, W& wrapper, const Arguments&... arguments) {
-  if constexpr (requires { wrapper.plan_two_sources(arguments..., stream); }) {
-    wrapper.plan_two_sources(arguments..., stream);
-  } else {
-    wrapper.plan_two_sources(arguments...);
-  }
-}
-
 // One layout source for each kind: self and block-causal have no keys of their own.
 template <typename Source>
 void plan_any(AnyWrapper& any, const Source& q, const Source* kv, bool causal, Stream stream) {
@@ -82,13 +63,13 @@ void plan_any(AnyWrapper& any, const Source& q, const Source* kv, bool causal, S
       [&](auto& wrapper) {
         using W = std::remove_reference_t<decltype(wrapper)>;
         if constexpr (std::is_same_v<W, RaggedPrefillWrapper>) {
-          plan_on(stream, wrapper, q, causal);
+          wrapper.plan(q, causal, stream);
         } else if constexpr (std::is_same_v<W, RaggedBlockCausalWrapper>) {
-          plan_on(stream, wrapper, q);
+          wrapper.plan(q, stream);
         } else if constexpr (std::is_same_v<W, RaggedCrossPrefillWrapper>) {
-          plan_on(stream, wrapper, q, *kv);
+          wrapper.plan(q, *kv, stream);
         } else if constexpr (std::is_same_v<Source, IndexView>) {
-          plan_on(stream, wrapper, q, *kv, causal);
+          wrapper.plan(q, *kv, causal, stream);
         } else {
           throw Error(ErrorCode::unsupported,
                       "prefixed attention is planned from cu_seqlens; got SegmentSpans");
@@ -109,7 +90,8 @@ bool has_own_keys(AttentionKind kind) noexcept {
 }  // namespace
 
 std::int64_t covered_rows(const Plan& plan) {
-  return plan.layouts.q.has_gaps() ? -1 : plan.layouts.q.extent();
+  const Layout& q = plan.layouts.q;
+  return q.known() && !q.has_gaps() ? q.extent() : -1;
 }
 
 Wrapper::Wrapper(AttentionKind kind, WrapperOptions options, nb::object workspace)
@@ -134,10 +116,9 @@ std::int64_t Wrapper::plan(nb::handle q, nb::handle kv, bool causal, nb::handle 
   std::optional<IndexArgument> kv_index;
   if (has_own_keys(kind_)) kv_index.emplace(kv, "kv_cu_seqlens");
   const Stream on = stream_for(base().options().device, stream, q);
-  const std::int64_t rows = planned([&] {
+  return planned([&] {
     plan_any(of_kind_, q_index.view(), kv_index ? &kv_index->view() : nullptr, causal, on);
   });
-  return q_index.view().device.kind == DeviceKind::cpu ? rows : -1;
 }
 
 std::int64_t Wrapper::plan_spans(nb::handle q, nb::handle kv, bool causal, nb::handle stream) {
@@ -163,15 +144,14 @@ std::int64_t Wrapper::plan_two_sources(nb::handle q, nb::handle prefix, nb::hand
   std::optional<IndexArgument> fresh_index;
   if (!fresh.is_none()) fresh_index.emplace(fresh, "fresh_cu_seqlens");
   const Stream on = stream_for(base().options().device, stream, q);
-  const std::int64_t rows = planned([&] {
+  return planned([&] {
     if (fresh_index) {
-      plan_two_sources_on(on, wrapper, q_index.view(), prefix_index.view(), fresh_index->view(),
-                          causal);
+      wrapper.plan_two_sources(q_index.view(), prefix_index.view(), fresh_index->view(), causal,
+                               on);
     } else {
-      plan_two_sources_on(on, wrapper, q_index.view(), prefix_index.view(), causal);
+      wrapper.plan_two_sources(q_index.view(), prefix_index.view(), causal, on);
     }
   });
-  return q_index.view().device.kind == DeviceKind::cpu ? rows : -1;
 }
 
 void Wrapper::run(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb::handle lse,
@@ -197,6 +177,13 @@ void Wrapper::run_two_sources(nb::handle q, nb::handle prefix_k, nb::handle pref
   const std::lock_guard lock(mutex_);
   wrapper.run_two_sources(views.q, pk_view, pv_view, views.k, views.v, views.out, views.lse,
                           t.stream);
+}
+
+void Wrapper::check(nb::handle stream) {
+  const Stream on = stream_for(base().options().device, stream, nb::none());
+  const nb::gil_scoped_release unlocked;
+  const std::lock_guard lock(mutex_);
+  std::visit([&](auto& w) { w.check(on); }, of_kind_);
 }
 
 namespace {
@@ -248,6 +235,7 @@ void bind_wrapper(nb::module_& module) {
       .def("run_two_sources", &Wrapper::run_two_sources, arg("q").none(), arg("prefix_k").none(),
            arg("prefix_v").none(), arg("k").none(), arg("v").none(), arg("out").none(),
            arg("lse").none(), arg("stream").none())
+      .def("check", &Wrapper::check, arg("stream").none())
       .def_prop_ro("planned", [](const Wrapper& w) { return w.base().planned(); })
       .def_prop_ro("num_segments", [](const Wrapper& w) { return w.base().num_segments(); })
       .def_prop_ro("workspace_bytes", [](const Wrapper& w) { return w.base().workspace_bytes(); })

@@ -30,6 +30,8 @@ class Wrapper {
   void run_two_sources(nb::handle q, nb::handle prefix_k, nb::handle prefix_v, nb::handle k,
                        nb::handle v, nb::handle out, nb::handle lse, nb::handle stream);
 
+  void check(nb::handle stream);
+
   [[nodiscard]] const WrapperBase& base() const;
 
  private:

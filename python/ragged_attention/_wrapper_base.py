@@ -95,6 +95,12 @@ class RaggedPrefillBase:
             return out
         return out, lse if finish_lse is None else finish_lse(lse)
 
+    def check(self, stream: Any = None) -> None:
+        """Offsets on a GPU are checked there, and a run of a step whose offsets are wrong writes
+        nothing. This waits for the stream and raises what was found, in the words of offsets on the
+        host; so does the next plan or run that comes to know of it."""
+        self._ext.check(stream)
+
     @property
     def planned(self) -> bool:
         """True after the first plan."""

@@ -119,7 +119,9 @@ class RaggedAttentionManager:
         """This rank's config, its dtype resolved to "bf16", "fp16" or "fp32"."""
         return self._config
 
-    def plan(self, step: Any, context: PlanContext | None = None) -> None:
+    def plan(
+        self, step: Any, context: PlanContext | None = None, *, stream: Any = None
+    ) -> None:
         """Plans every label (self, block-causal) or pair (cross, prefixed) of the step.
 
         A pending preplan is promoted if this step and lease are the ones that were preplanned, else
@@ -128,12 +130,12 @@ class RaggedAttentionManager:
         planned.
         """
         self._rows = {}
-        self._rows = self._ext.plan(step, context)
+        self._rows = self._ext.plan(step, context, stream)
 
-    def preplan(self, step: Any, context: PlanContext) -> None:
+    def preplan(self, step: Any, context: PlanContext, *, stream: Any = None) -> None:
         """Plans step N+1 while step N runs. Needs a lease, of another slot or bucket than the current
         step's; one preplan may be pending. RuntimeError otherwise."""
-        self._ext.preplan(step, context)
+        self._ext.preplan(step, context, stream)
 
     def clear_preplan(self) -> None:
         """Drops a pending preplan; without one, nothing happens."""
