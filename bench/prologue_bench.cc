@@ -1,11 +1,12 @@
 // What a plan on a GPU costs: host time of make_plan and stage(), and the prologue's time on the
 // device. Microseconds, median over samples.
 //
-//   ragged_prologue_bench
+//   ragged_prologue_bench [SEGMENTS...]    those alone, three samples each: for a profiler
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "backends/contract.hpp"
@@ -16,7 +17,6 @@ namespace ragged::bench {
 namespace {
 
 constexpr Device kGpu = {DeviceKind::cuda, 0};
-constexpr int kSamples = 200;
 
 // Tiles much like those of our kernels; no kernel runs.
 class Tiles final : public Backend {
@@ -45,7 +45,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void measure(const char* name, AttentionKind kind, std::int64_t segments, std::int64_t length) {
+void measure(const char* name, AttentionKind kind, std::int64_t segments, std::int64_t length,
+             int samples = 200) {
   const device::Room& room = *device::room();
   StepLayouts layouts;
   // Lengths differ, so that nothing is guessed from a neighbour.
@@ -62,7 +63,7 @@ void measure(const char* name, AttentionKind kind, std::int64_t segments, std::i
   problem.sm_scale = 0.125;
   static const Tiles tiles;
   const Backend* list[] = {&tiles};
-  const DeviceFacts facts = DeviceFacts::of(kGpu);
+  const DeviceFacts facts = room.facts(0);
   Plan plan;
   make_plan(plan, problem, layouts, facts, list);
   device::StepShape shape;
@@ -74,7 +75,7 @@ void measure(const char* name, AttentionKind kind, std::int64_t segments, std::i
   const device::Event begin = room.make_event(kGpu, true);
   const device::Event end = room.make_event(kGpu, true);
   std::vector<double> plan_us, stage_us, device_us;
-  for (int i = 0; i < kSamples; ++i) {
+  for (int i = 0; i < samples; ++i) {
     using clock = std::chrono::steady_clock;
     const auto since = [](clock::time_point start) {
       return std::chrono::duration<double, std::micro>(clock::now() - start).count();
@@ -104,13 +105,19 @@ void measure(const char* name, AttentionKind kind, std::int64_t segments, std::i
 }  // namespace
 }  // namespace ragged::bench
 
-int main() {
+int main(int argc, char** argv) {
   using ragged::AttentionKind;
   if (ragged::device::room() == nullptr || ragged::device::room()->num_devices() == 0) {
     std::printf("no GPU here\n");
     return 0;
   }
   ragged::device::prepare_stage();
+  if (argc > 1) {
+    for (int i = 1; i < argc; ++i) {
+      ragged::bench::measure("self", AttentionKind::self, std::atoll(argv[i]), 64, 3);
+    }
+    return 0;
+  }
   for (const std::int64_t segments : {1, 64, 256, 1024, 4096, 8192, 16384, 131072}) {
     ragged::bench::measure("self", AttentionKind::self, segments, 64);
   }

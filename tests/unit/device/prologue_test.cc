@@ -21,7 +21,9 @@ class Prologue : public ::testing::Test {
  protected:
   void SetUp() override {
     if (device::room() == nullptr || device::room()->num_devices() == 0) {
-      GTEST_SKIP() << "no GPU: " << DeviceFacts::of(kGpu).absence;
+      GTEST_SKIP() << "no GPU: "
+                   << (device::room() == nullptr ? std::string("no CUDA")
+                                                 : device::room()->facts(0).absence);
     }
     device::prepare_stage();
   }
@@ -80,7 +82,7 @@ Plan gpu_plan(const TableBackend& backend, const Problem& problem, const StepLay
               Device gpu) {
   Plan plan;
   const Backend* list[] = {&backend};
-  make_plan(plan, problem, layouts, DeviceFacts::of(gpu), list);
+  make_plan(plan, problem, layouts, device::room()->facts(gpu.index), list);
   return plan;
 }
 
