@@ -50,10 +50,10 @@ const TypeFacts& facts_of(nb::handle object) {
 }
 
 // An inference library has no backward pass: a result that autograd takes for a constant would be
-// silently wrong.
-void refuse_gradients(nb::handle object, std::string_view name) {
-  if (!nb::cast<bool>(object.attr("requires_grad"))) return;
-  if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return;
+// silently wrong. Returns whether the tensor requires grad where nobody records it.
+bool refuse_gradients(nb::handle object, std::string_view name) {
+  if (!nb::cast<bool>(object.attr("requires_grad"))) return false;
+  if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return true;
   refuse(std::string(name) +
          " requires grad, and this library is for inference only: it has no backward pass; run "
          "under torch.no_grad() or torch.inference_mode(), or pass " +
@@ -157,11 +157,16 @@ std::string type_text(nb::handle object) {
 TensorArgument::TensorArgument(nb::handle object, std::string_view name, Access access)
     : name_(name) {
   const TypeFacts& facts = facts_of(object);
-  if (facts.is_torch) refuse_gradients(object, name);
+  const bool requires_grad = facts.is_torch && refuse_gradients(object, name);
   if (facts.exchange != nullptr && facts.exchange->tensor_from_object != nullptr) {
     if (facts.exchange->tensor_from_object(object.ptr(), &tensor_) == 0) return;
     const nb::python_error failed;
     refuse(std::string(name) + " cannot be read: " + nb::str(failed.value()).c_str());
+  }
+  if (requires_grad) {
+    // __dlpack__ of torch refuses these, also where nothing is recorded.
+    import_by_protocol(object.attr("detach")(), access);
+    return;
   }
   if (is_numpy_bf16(object, facts)) {
     // NumPy has no bfloat16 of its own, and hands that of ml_dtypes to nobody.

@@ -34,6 +34,17 @@ def test_wrappers_load_no_array_library():
     assert not {"torch", "numpy", "jax"} & modules
 
 
+def test_everything_but_torchs_part_works_where_there_is_no_torch():
+    modules = loaded_after(
+        "sys.modules['torch'] = None\n"
+        "import numpy as np, ragged_attention as ra\n"
+        "w = ra.RaggedPrefillWrapper(1, 1, 8, device='cpu', q_data_type='fp32'); w.plan([0, 3])\n"
+        "x = np.ones((4, 1, 8), np.float32)\n"
+        "assert np.allclose(w.run(x, x, x)[:, 0, 0], [1, 1, 1, 0])"
+    )
+    assert "numpy" in modules
+
+
 def test_a_spec_names_its_builder_lazily():
     spec = ra.RaggedAttentionSpec("a", {"n"}, ra.RaggedAttentionConfig(8, 8, 64))
     assert spec.resource_class is ra.RaggedAttentionManager

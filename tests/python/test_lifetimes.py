@@ -45,6 +45,21 @@ def test_outputs_and_refusals_are_freed(torch):
     assert all(reference() is None for reference in freed)
 
 
+def test_torch_without_the_table_of_c_functions(torch, random):
+    """torch before 2.10 has __dlpack__ alone."""
+
+    class Older(torch.Tensor):
+        __dlpack_c_exchange_api__ = None
+
+    attend = planned([0, 4])
+    q, k, v = (torch.randn(4, 2, 32).as_subclass(Older) for _ in range(3))
+    want, _ = attention(q, k, v, [0, 4], [0, 4])
+    np.testing.assert_allclose(attend.run(q, k, v).numpy(), want, atol=2e-5)
+    parameter = q.detach().requires_grad_(True)
+    with torch.no_grad():
+        np.testing.assert_allclose(attend.run(parameter, k, v).numpy(), want, atol=2e-5)
+
+
 def test_a_plan_outlives_its_offsets_and_a_result_its_tensors(random):
     layout = np.array([0, 3, 4], np.int32)
     attend = planned(layout)
