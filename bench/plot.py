@@ -4,7 +4,8 @@
     python3 bench/plot.py REPORT.json [--threads 1] [--dtype fp32] [--out PLOT.svg]
 
 Python's own library is enough. One group of bars a workload, in % of the FMA peak measured beside
-each sample; workloads that memory limits, in % of plain reads, stand apart.
+each sample; workloads that memory limits, in % of plain reads, stand apart. A GPU's report is drawn
+by plot_gpu.py: one line a workload, in multiples of the floor.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import gpu_rules  # noqa: E402
 import report as reports  # noqa: E402
 
 OURS = "ragged"
@@ -180,11 +182,16 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("report", metavar="REPORT.json")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--dtype", default="fp32")
+    parser.add_argument("--dtype", help="default: fp32, or bf16 on a GPU")
     parser.add_argument("--out", metavar="PLOT.svg", help="default: beside the report")
     options = parser.parse_args(arguments)
     try:
-        drawn = draw(reports.load(options.report), options.threads, options.dtype)
+        report = reports.load(options.report)
+        if gpu_rules.is_gpu(report):
+            import plot_gpu
+            drawn = plot_gpu.draw(report, options.dtype or "bf16")
+        else:
+            drawn = draw(report, options.threads, options.dtype or "fp32")
     except ValueError as error:
         print(f"plot: {error}", file=sys.stderr)
         return 2

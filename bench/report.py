@@ -1,4 +1,7 @@
-"""A benchmark report: one machine, and one row for each (workload, provider, threads, dtype)."""
+"""A benchmark report: one machine, and one row for each (workload, provider, threads, dtype).
+
+A GPU's rows have no threads.
+"""
 
 import json
 import os
@@ -22,13 +25,19 @@ def load(path):
 
 
 def key_of(row):
-    return tuple(row[name] for name in KEY)
+    return tuple(row.get(name) for name in KEY)
 
 
 def same_machine(a, b):
     """True if two machine objects describe the same kind of machine."""
-    names = ("vendor", "family", "model", "stepping", "cores", "simd")
+    names = ("vendor", "family", "model", "stepping", "cores", "simd", "gpu")
     return all(a.get(name) == b.get(name) for name in names)
+
+
+def name_of(machine):
+    if "gpu" in machine:
+        return machine["gpu"]
+    return f"{machine.get('model_name')} family {machine.get('family')} model {machine.get('model')}"
 
 
 def merge(report, machine, rows):
@@ -39,8 +48,7 @@ def merge(report, machine, rows):
     """
     if report["machine"] and machine and not same_machine(report["machine"], machine):
         raise ValueError("the report is of another machine: "
-                         f"{report['machine'].get('model_name')} family {report['machine'].get('family')}"
-                         f" model {report['machine'].get('model')}; write a report of its own")
+                         f"{name_of(report['machine'])}; write a report of its own")
     merged = {key_of(row): row for row in report["rows"]}
     merged.update({key_of(row): row for row in rows})
     return {**report, "machine": report["machine"] or machine, "rows": list(merged.values())}
