@@ -108,7 +108,7 @@ void plan_workloads(const Target& target, const char* path) {
       make_plan(plan, problem, layouts, target.facts, backends, RaggedAttnBackend::AUTO, mode);
       EXPECT_LE(plan.workspace_bytes, std::size_t{64} << 20);
       std::int64_t rows = 0;
-      for (const WorkUnit& unit : plan.units) rows += unit.rows;
+      for (const WorkUnit& unit : plan.work_units()) rows += unit.rows;
       EXPECT_EQ(rows, layouts.q.total_tokens());
     }
   }
@@ -146,7 +146,7 @@ TARGET_TEST(choice, edge15_one_block_causal_span_of_60000_tokens) {
   Plan plan;
   make_plan(plan, problem, layouts, target.facts, backends);
   EXPECT_LE(plan.workspace_bytes, std::size_t{64} << 20);
-  EXPECT_LE(plan.units.size(), 60000U / 8);  // units of rows, nothing for each key or block
+  EXPECT_LE(plan.num_units, 60000 / 8);  // units of rows, nothing for each key or block
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace ragged::test {
 namespace {
 
-constexpr std::size_t kScratchAlignment = 64;
+constexpr std::size_t kScratchAlignment = 256;  // of a workspace and of a step's table
 constexpr std::uint32_t kBorder = 0xb5;
 
 Result execute_plan(const Target& target, Step& step, const How& how) {
@@ -17,12 +17,19 @@ Result execute_plan(const Target& target, Step& step, const How& how) {
   make_plan(plan, problem_of(data.c, data.dtype), step.layouts(), target.facts, backends,
             target.backend->id());
   const Scratch scratch(*target.memory, plan.workspace_bytes);
+  const Scratch table(*target.memory, plan.table_bytes);
   RunArguments arguments = step.arguments(how.lse);
   arguments.workspace = scratch.workspace();
+  arguments.table = {table.workspace().data, table.workspace().bytes};
+  StageArguments staging;
+  staging.table = arguments.table;
+  staging.workspace = arguments.workspace;
+  stage(plan, staging);
   arguments.executor = how.executor;
   run(plan, arguments);
   EXPECT_FALSE(scratch.overrun()) << "wrote past the workspace of " << plan.workspace_bytes
                                   << " bytes";
+  EXPECT_FALSE(table.overrun()) << "wrote past the table of " << plan.table_bytes << " bytes";
   return step.collect(how.lse);
 }
 
@@ -100,20 +107,20 @@ void AnyWrapper::plan(const Step& step) {
   }
 }
 
-void AnyWrapper::plan(const Case& c, const StepOffsets& offsets) {
+void AnyWrapper::plan(const Case& c, const StepOffsets& offsets, Stream stream) {
   if (auto* self = std::get_if<RaggedPrefillWrapper>(&wrapper_)) {
-    self->plan(offsets.q, c.causal);
+    self->plan(offsets.q, c.causal, stream);
   } else if (auto* cross = std::get_if<RaggedCrossPrefillWrapper>(&wrapper_)) {
-    cross->plan(offsets.q, offsets.kv);
+    cross->plan(offsets.q, offsets.kv, stream);
   } else if (auto* block = std::get_if<RaggedBlockCausalWrapper>(&wrapper_)) {
-    block->plan(offsets.q);
+    block->plan(offsets.q, stream);
   } else if (auto* prefixed = std::get_if<PrefixedPrefillWrapper>(&wrapper_)) {
     if (!c.two_sources()) {
-      prefixed->plan(offsets.q, offsets.kv, c.causal);
+      prefixed->plan(offsets.q, offsets.kv, c.causal, stream);
     } else if (c.kv_lengths.empty()) {
-      prefixed->plan_two_sources(offsets.q, offsets.prefix, c.causal);
+      prefixed->plan_two_sources(offsets.q, offsets.prefix, c.causal, stream);
     } else {
-      prefixed->plan_two_sources(offsets.q, offsets.prefix, offsets.kv, c.causal);
+      prefixed->plan_two_sources(offsets.q, offsets.prefix, offsets.kv, c.causal, stream);
     }
   }
 }
@@ -134,6 +141,10 @@ void AnyWrapper::run(const Case& c, const RunArguments& a) {
         wrapper.run(a.q, a.k, a.v, a.out, a.lse, a.stream);
       },
       wrapper_);
+}
+
+void AnyWrapper::check(Stream stream) {
+  std::visit([&](auto& wrapper) { wrapper.check(stream); }, wrapper_);
 }
 
 const WrapperBase& AnyWrapper::base() const {

@@ -49,10 +49,11 @@ class AnyWrapper {
  public:
   AnyWrapper(const Case& c, const WrapperOptions& options);
   void plan(const Step& step);
-  void plan(const Case& c, const StepOffsets& offsets);
+  void plan(const Case& c, const StepOffsets& offsets, Stream stream = {});
   void run(const Step& step, bool with_lse = true);
   // Tensors, LSE and stream of the arguments.
   void run(const Case& c, const RunArguments& arguments);
+  void check(Stream stream = {});
   [[nodiscard]] const WrapperBase& base() const;
 
  private:
