@@ -7,6 +7,7 @@
 #include "atomic_file.hpp"
 #include "backends/contract.hpp"
 #include "bench/machine.hpp"
+#include "bench_gpu.hpp"
 #include "bench_peers.hpp"
 #include "bench_report.hpp"
 #include "commands.hpp"
@@ -25,8 +26,9 @@ struct BenchOptions {
   std::vector<RaggedAttnBackend> backends = {RaggedAttnBackend::AUTO};
   std::optional<std::string> simd;
   std::optional<DType> dtype;
+  Device device;
   std::string json;
-  double seconds = 1.0;
+  std::optional<double> seconds;
   double most_gflop = 0;
   bool peers = false;
   bool one_set = false;
@@ -128,11 +130,27 @@ std::vector<BenchRow> bench_step(const BenchOptions& o, const Step& step,
   return rows;
 }
 
+// Options that say nothing on a GPU are refused there.
+int act_on_gpu(const BenchOptions& o) {
+  const auto refuse = [](bool given, const char* option) {
+    if (!given) return;
+    throw Error(ErrorCode::invalid_argument,
+                std::string(option) + ": expected --device cpu with it, got a GPU");
+  };
+  refuse(!o.threads.empty(), "--threads");
+  refuse(o.simd.has_value(), "--simd");
+  refuse(o.peers, "--peers");  // bench/peers_gpu.py adds them
+  refuse(o.one_set, "--one-set");
+  refuse(o.huge_pages, "--huge-pages");
+  return bench_on_gpu({cases_of(o), o.backends, o.device, o.seconds, o.most_gflop, o.json});
+}
+
 int act(const BenchOptions& o) {
   if (o.list) {
     print_list();
     return 0;
   }
+  if (o.device.kind != DeviceKind::cpu) return act_on_gpu(o);
   if (o.peers && o.json.empty() && !has_built_in_peers()) {
     throw Error(ErrorCode::invalid_argument,
                 "--peers: expected --json with it, for Python's peers; this build has none of its "
@@ -152,7 +170,7 @@ int act(const BenchOptions& o) {
     }
   }
   MeasureSettings settings;
-  settings.seconds = o.seconds;
+  settings.seconds = o.seconds.value_or(settings.seconds);
   settings.rotate_bytes = o.one_set ? 0 : rotation(machine);
   settings.huge_pages = o.huge_pages;
   prefer_huge_pages(o.huge_pages);
@@ -179,7 +197,7 @@ int act(const BenchOptions& o) {
   if (o.json.empty()) return 0;
   write_file(o.json, report_json(machine_json, settings, rows));
   if (o.peers) {
-    const std::string missing = run_python_peers(o.json, rows, o.seconds);
+    const std::string missing = run_python_peers(o.json, rows, settings.seconds);
     if (!missing.empty()) std::cout << "Peers of Python left out: " << missing << '\n';
     if (!has_built_in_peers()) {
       std::cout << "Built-in peers left out: RAGGED_BUILD_PEERS is off\n";
@@ -204,6 +222,14 @@ Command add_bench(CLI::App& program) {
       });
   add("--workload", "LIST", "Workloads by name. Example: --workload W2,siglip-8",
       [o](const std::string& text) { o->workloads = split_list("--workload", text); });
+  add("--device", "DEVICE", "cpu, cuda or cuda:N; cpu unless said. Example: --device cuda",
+      [o](const std::string& text) {
+        try {
+          o->device = parse_device(text);
+        } catch (const Error& error) {
+          throw Error(error.code(), std::string("--device: ") + error.what());
+        }
+      });
   add("--threads", "LIST", "CPU threads, every core unless said. Example: --threads 1,2",
       [o](const std::string& text) {
         for (const std::string& part : split_list("--threads", text)) {
@@ -224,10 +250,12 @@ Command add_bench(CLI::App& program) {
         expect_target_of_this_machine(text);
         o->simd = text;
       });
-  add("--seconds", "S", "Of samples for each row, 1 unless said. Example: --seconds 0.2",
+  add("--seconds", "S",
+      "Of samples for each row, 1 unless said; on a GPU without a pause, 0.5. Example: --seconds "
+      "0.2",
       [o](const std::string& text) {
         o->seconds = parse_number("--seconds", text);
-        if (o->seconds < 0) {
+        if (*o->seconds < 0) {
           throw Error(ErrorCode::invalid_argument,
                       "--seconds: expected a number of at least 0, got '" + text + "'");
         }

@@ -1,5 +1,6 @@
 // The program as a user meets it: exit status, output, and one line for each mistake.
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -42,6 +43,21 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
+
+// One program runs with and without a GPU, and without one it says what is missing.
+TEST(Cli, AGpuThatIsNotHere) {
+  ::setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+  expect_refused({"bench", "--suite", "models", "--device", "cuda"},
+                 "--device: cuda:0 is not here: ");
+  const Finished run = run_program({"run", "--lengths", "3", "--device", "cuda"});
+  EXPECT_NE(run.status, 0);
+  EXPECT_TRUE(holds(run.err, "CUDA"));
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  expect_refused({"bench", "--suite", "cpu", "--device", "gpu"}, "--device: ");
+  expect_refused({"bench", "--suite", "cpu", "--device", "cuda", "--threads", "2"},
+                 "--threads: expected --device cpu");
+  expect_refused({"bench", "--suite", "cpu", "--device", "cuda", "--peers"}, "--peers: ");
+}
 
 TEST(Cli, EveryMistakeIsOneLine) {
   expect_refused({}, "expected one of run, plan, info, bench, draw; got none; 'ragged --help'");
