@@ -65,12 +65,15 @@ Result poisoned_result(const Case& c) {
 }
 
 Execution::Execution(const Case& c, const DeviceFacts& facts, RaggedAttnBackend backend) {
+  if (!facts.absence.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "--device: " + facts.to_string() + " is not here: " + facts.absence);
+  }
   make_plan(plan_, c.problem, c.layouts(), facts, built_backends(), backend);
   if (!facts.present) {
-    throw Error(ErrorCode::invalid_argument,
-                "--device: expected a device of this machine, got " + facts.to_string() +
-                    (facts.absence.empty() ? "" : " (" + facts.absence + ")") +
-                    "; 'ragged plan' plans for any");
+    throw Error(ErrorCode::invalid_argument, "--device: expected a device of this machine, got " +
+                                                 facts.to_string() +
+                                                 "; 'ragged plan' plans for any");
   }
   if (facts.device.kind != DeviceKind::cpu) {
     device_ = std::make_unique<DeviceRun>(plan_);
