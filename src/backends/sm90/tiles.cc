@@ -88,13 +88,15 @@ TileTable tiles(const Problem& problem, const DeviceFacts& /*device*/) {
     rule.tile.variant = static_cast<int>(kernel);
     return rule;
   };
-  if (const ShortBuild* build = short_build(problem.head_dim); build != nullptr) {
+  // The short kernel reads one source of keys.
+  const ShortBuild* const build = short_build(problem.head_dim);
+  if (build != nullptr && !problem.two_sources) {
     TileRule& rule = add(Kernel::short_segments, build->tiles, build->keys);
     rule.max_kv_length = build->keys;
     rule.tile.key_step = 16;  // products of the last keys are that much narrower
   }
-  const LongBuild& build = *long_build(problem.head_dim);
-  add(Kernel::long_segments, build.consumers, build.keys);
+  const LongBuild& long_keys = *long_build(problem.head_dim);
+  add(Kernel::long_segments, long_keys.consumers, long_keys.keys);
   return table;
 }
 
