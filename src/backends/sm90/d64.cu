@@ -2,6 +2,6 @@
 
 namespace ragged::sm90 {
 
-template KernelLaunch kernel_launch_of<64>(Kernel kernel, bool half);
+template KernelLaunch kernel_launch_of<64>(int variant, bool half);
 
 }  // namespace ragged::sm90

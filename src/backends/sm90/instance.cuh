@@ -26,23 +26,28 @@ KernelLaunch short_kernel() {
           }};
 }
 
-template <class T, int kDim>
-KernelLaunch kernel_of(Kernel kernel) {
-  if (kernel == Kernel::long_segments) {
-    constexpr LongBuild kBuild = *long_build(kDim);
-    return long_kernel<
-        LongShape<T, kDim, kBuild.consumers, kBuild.keys, kBuild.stages, kBuild.query_slots>>();
-  }
-  if constexpr (short_build(kDim) != nullptr) {
+template <class T, int kDim, int kNth = 0>
+KernelLaunch kernel_of(int variant) {
+  if constexpr (kNth == 0 && short_build(kDim) != nullptr) {
     constexpr ShortBuild kBuild = *short_build(kDim);
-    return short_kernel<ShortShape<T, kDim, kBuild.keys, kBuild.tiles, kBuild.blocks>>();
+    if (variant == kShort) {
+      return short_kernel<ShortShape<T, kDim, kBuild.keys, kBuild.tiles, kBuild.blocks>>();
+    }
+  }
+  if constexpr (long_build(kDim, kNth) != nullptr) {
+    constexpr LongBuild kBuild = *long_build(kDim, kNth);
+    if (variant == kFirstLong + kNth) {
+      return long_kernel<
+          LongShape<T, kDim, kBuild.consumers, kBuild.keys, kBuild.stages, kBuild.query_slots>>();
+    }
+    return kernel_of<T, kDim, kNth + 1>(variant);
   }
   return {};
 }
 
 template <int kDim>
-KernelLaunch kernel_launch_of(Kernel kernel, bool half) {
-  return half ? kernel_of<__half, kDim>(kernel) : kernel_of<__nv_bfloat16, kDim>(kernel);
+KernelLaunch kernel_launch_of(int variant, bool half) {
+  return half ? kernel_of<__half, kDim>(variant) : kernel_of<__nv_bfloat16, kDim>(variant);
 }
 
 }  // namespace ragged::sm90

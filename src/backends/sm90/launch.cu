@@ -5,31 +5,31 @@
 
 namespace ragged::sm90 {
 
-extern template KernelLaunch kernel_launch_of<32>(Kernel kernel, bool half);
-extern template KernelLaunch kernel_launch_of<64>(Kernel kernel, bool half);
-extern template KernelLaunch kernel_launch_of<72>(Kernel kernel, bool half);
-extern template KernelLaunch kernel_launch_of<80>(Kernel kernel, bool half);
-extern template KernelLaunch kernel_launch_of<96>(Kernel kernel, bool half);
-extern template KernelLaunch kernel_launch_of<128>(Kernel kernel, bool half);
+extern template KernelLaunch kernel_launch_of<32>(int variant, bool half);
+extern template KernelLaunch kernel_launch_of<64>(int variant, bool half);
+extern template KernelLaunch kernel_launch_of<72>(int variant, bool half);
+extern template KernelLaunch kernel_launch_of<80>(int variant, bool half);
+extern template KernelLaunch kernel_launch_of<96>(int variant, bool half);
+extern template KernelLaunch kernel_launch_of<128>(int variant, bool half);
 
 namespace {
 
 KernelLaunch find(const Tile& tile, DType dtype, int head_dim) {
-  const auto kernel = static_cast<Kernel>(tile.variant);
+  const int variant = tile.variant;
   const bool half = dtype == DType::fp16;
   switch (head_dim) {
     case 32:
-      return kernel_launch_of<32>(kernel, half);
+      return kernel_launch_of<32>(variant, half);
     case 64:
-      return kernel_launch_of<64>(kernel, half);
+      return kernel_launch_of<64>(variant, half);
     case 72:
-      return kernel_launch_of<72>(kernel, half);
+      return kernel_launch_of<72>(variant, half);
     case 80:
-      return kernel_launch_of<80>(kernel, half);
+      return kernel_launch_of<80>(variant, half);
     case 96:
-      return kernel_launch_of<96>(kernel, half);
+      return kernel_launch_of<96>(variant, half);
     case 128:
-      return kernel_launch_of<128>(kernel, half);
+      return kernel_launch_of<128>(variant, half);
     default:
       return {};
   }

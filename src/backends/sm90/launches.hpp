@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "backends/sm90/builds.hpp"
 #include "device/attention_args.hpp"
 
 namespace ragged::sm90 {
@@ -16,9 +15,9 @@ struct KernelLaunch {
                 void* stream) = nullptr;
 };
 
-// Of one head dim; half: fp16, not bf16. Empty where the build lacks it. Defined in a file for each
-// head dim.
+// Of one head dim and Tile::variant; half: fp16, not bf16. Empty where the build lacks it. Defined
+// in a file for each head dim.
 template <int kDim>
-KernelLaunch kernel_launch_of(Kernel kernel, bool half);
+KernelLaunch kernel_launch_of(int variant, bool half);
 
 }  // namespace ragged::sm90

@@ -82,7 +82,7 @@ class Loader {
     ++sequence_;
   }
 
-  __device__ __forceinline__ void send_steps(const CUtensorMap* k, const CUtensorMap* v, int row,
+  __device__ __forceinline__ void send_steps(const PanelMaps* k, const PanelMaps* v, int row,
                                              int tiles, int kv_head) {
 #pragma unroll 1
     for (; tiles > 0; --tiles) {
@@ -103,35 +103,33 @@ class Loader {
     if (item.tiles > 0) {
       while (end < item.part / 16 && end * split_.tokens < item.rows) ++end;
     }
-    barrier_expect(full, (end - begin) * Shape::panels * Shape::panel_row_bytes * split_.heads *
-                             split_.tokens);
+    barrier_expect(full, (end - begin) * Shape::row_bytes * split_.heads * split_.tokens);
 #pragma unroll 1
     for (int tile = begin; tile < end; ++tile) {
       const SharedAddress to = shared_ + Shape::queries_at +
                                (queries_.slot() * Shape::consumers + tile) * Shape::query_bytes;
 #pragma unroll
       for (int panel = 0; panel < Shape::panels; ++panel) {
-        copy_box(to + panel * Shape::query_panel_bytes, &maps_.q, full, panel * Shape::panel,
+        copy_box(to + panel * Shape::query_panel_bytes, &maps_.q.main, full, panel * Shape::panel,
                  item.head, item.q_row + tile * split_.tokens);
+      }
+      if constexpr (Shape::tail > 0) {
+        copy_box(to + Shape::query_tail_at, &maps_.q.tail, full, Shape::main, item.head,
+                 item.q_row + tile * split_.tokens);
       }
     }
   }
 
-  __device__ __forceinline__ void send_step(const CUtensorMap* map, int at, int full_at,
-                                            int empty_at, int row, int kv_head) {
+  __device__ __forceinline__ void send_step(const PanelMaps* map, int at, int full_at, int empty_at,
+                                            int row, int kv_head) {
     const SharedAddress full = shared_ + full_at + 8 * steps_.slot();
     barrier_wait(shared_ + empty_at + 8 * steps_.slot(), steps_.parity() ^ 1);
     if (threadIdx.x % 32 != 0) return;
-    barrier_expect(full, Shape::key_bytes);
+    barrier_expect(full, Shape::keys * Shape::row_bytes);
     const SharedAddress to = shared_ + at + steps_.slot() * Shape::key_bytes;
-    if constexpr (Shape::whole_panels) {
-      copy_box(to, map, full, 0, row, 0, kv_head);
-    } else {
-#pragma unroll
-      for (int panel = 0; panel < Shape::panels; ++panel) {
-        copy_box(to + panel * Shape::key_panel_bytes, map, full, panel * Shape::panel, row,
-                 kv_head);
-      }
+    copy_box(to, &map->main, full, 0, row, 0, kv_head);
+    if constexpr (Shape::tail > 0) {
+      copy_box(to + Shape::key_tail_at, &map->tail, full, Shape::main, row, kv_head);
     }
   }
 

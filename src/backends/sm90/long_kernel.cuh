@@ -92,7 +92,7 @@ class Consumer {
     std::uint32_t weights[kScores / 2];
 
     wait_keys();
-    issue_scores<Shape>(scores, queries, keys());
+    issue_scores<Shape, Shape::keys>(scores, queries, keys());
     products_wait<0>();
     hold(scores);
     release_keys();
@@ -106,9 +106,9 @@ class Consumer {
     for (int tile = 1; tile < tiles; ++tile) {
       wait_keys();
       take_token();
-      issue_scores<Shape>(scores, queries, keys());
+      issue_scores<Shape, Shape::keys>(scores, queries, keys());
       wait_values();
-      issue_values<Shape>(out, weights, values());
+      issue_values<Shape, Shape::keys>(out, weights, values());
       pass_token();
       products_wait<0>();
       hold(scores);
@@ -121,7 +121,7 @@ class Consumer {
       hold(weights);
     }
     wait_values();
-    issue_values<Shape>(out, weights, values());
+    issue_values<Shape, Shape::keys>(out, weights, values());
     products_wait<0>();
     hold(out);
     release_values();
@@ -137,7 +137,7 @@ class Consumer {
     if (args_.mask.causal || args_.mask.block_size > 0) {
       const int first_key = walk.first_key(tile);
       const int live = item.groups[group_].live;
-      const RowPair<TileRow> rows = my_rows(live);
+      const RowPair<TileRow> rows = rows_of_thread(split_, group_, live);
       const int last_token = group_ * split_.tokens + live - 1;
       ends.low = min(left, row_end(args_, item, min(rows.low.token, last_token)) - first_key);
       ends.high = min(left, row_end(args_, item, min(rows.high.token, last_token)) - first_key);
@@ -145,7 +145,8 @@ class Consumer {
     mask_scores(scores, ends);
     if (left < Shape::keys) {
       wait_values();
-      clear_values<Shape>(values(), left, group_);
+      clear_values<Shape>(values(), left, Shape::keys);
+      named_sync(kGroupBarrier + group_, 128);
     }
     return max(tile + 1, item.groups[group_].whole);
   }
@@ -153,7 +154,7 @@ class Consumer {
   template <bool kFollows>
   __device__ __forceinline__ void finish(const Item& item, std::uint32_t sequence, int live,
                                          const float (&out)[kOut], RowState& state) {
-    RowPair<TileRow> rows = my_rows(live);
+    RowPair<TileRow> rows = rows_of_thread(split_, group_, live);
     finish_sums(state.sum);
     RowPair<float> reference = state.reference;
     if constexpr (kFollows) {
@@ -191,15 +192,6 @@ class Consumer {
       failed_rows(sequence % 4) = make_uint2(low_lanes, high_lanes);
       atomicOr(&failed_[sequence % 4], 1U << threadIdx.x / 32);
     }
-  }
-
-  __device__ __forceinline__ TileRow tile_row(int row, int live) const {
-    const int token = split_.token(row);
-    return {group_ * split_.tokens + token, row - token * split_.heads, token < live};
-  }
-  __device__ __forceinline__ RowPair<TileRow> my_rows(int live) const {
-    const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-    return {tile_row(row, live), tile_row(row + 8, live)};
   }
 
   // A step that this warpgroup has no part in: the rings and the token go on.

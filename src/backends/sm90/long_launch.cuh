@@ -29,7 +29,8 @@ int launch_long(const device::AttentionArgs& args, int rule, std::int64_t max_it
   map.half = std::is_same_v<typename Shape::Element, __half>;
   map.head_dim = Shape::dim;
   map.panel = Shape::panel;
-  map.whole_panels = Shape::whole_panels;
+  map.tail = Shape::tail;
+  map.together = true;
   map.keys = Shape::keys;
   const TileSplit split(args.heads);
   map.query_heads = split.heads;

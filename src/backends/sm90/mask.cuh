@@ -16,6 +16,17 @@ struct RowPair {
   V low, high;
 };
 
+// A thread's rows of tile `tile` of a unit, `live` tokens of which are the unit's.
+__device__ __forceinline__ RowPair<TileRow> rows_of_thread(const TileSplit& split, int tile,
+                                                           int live) {
+  const auto row_at = [&](int row) -> TileRow {
+    const int token = split.token(row);
+    return {tile * split.tokens + token, row - token * split.heads, token < live};
+  };
+  const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  return {row_at(row), row_at(row + 8)};
+}
+
 // Scores of keys that a row does not see become -inf. `ends`: keys of this tile that each row sees.
 template <int N>
 __device__ __forceinline__ void mask_scores(float (&scores)[N], RowPair<int> ends) {

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -19,6 +20,10 @@ int prepare_short() {
                               Shape::shared_bytes);
 }
 
+// Most blocks of a launch: one for each item, but where a captured launch must hold far more items
+// than come, blocks beyond them cost time, and those of many items take several each.
+inline constexpr std::int64_t kMostShortBlocks = std::int64_t{1} << 17;
+
 // Starts the items of rule `rule`, at most `max_items` of them, on `stream`.
 template <class Shape>
 int launch_short(const device::AttentionArgs& args, int rule, std::int64_t max_items,
@@ -28,16 +33,16 @@ int launch_short(const device::AttentionArgs& args, int rule, std::int64_t max_i
   map.half = std::is_same_v<typename Shape::Element, __half>;
   map.head_dim = Shape::dim;
   map.panel = Shape::panel;
-  map.whole_panels = false;
+  map.tail = Shape::tail;
   map.keys = kShortRows;
   map.query_heads = split.heads;
   map.query_tokens = kShortRows % split.heads == 0 ? kShortRows / split.heads : split.tokens;
   TensorMaps maps;
   if (const int code = make_maps(maps, map, args); code != cudaSuccess) return code;
   if (const int code = prepare_short<Shape>(); code != cudaSuccess) return code;
+  const auto blocks = static_cast<unsigned>(std::min(max_items, kMostShortBlocks));
   attend_short<Shape>
-      <<<static_cast<unsigned>(max_items), Shape::threads, Shape::shared_bytes, stream>>>(
-          maps, args, split, rule);
+      <<<blocks, Shape::threads, Shape::shared_bytes, stream>>>(maps, args, split, rule);
   return cudaGetLastError();
 }
 

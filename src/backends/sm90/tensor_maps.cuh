@@ -11,19 +11,25 @@
 
 namespace ragged::sm90 {
 
-// [tokens, heads, head_dim] as boxes: queries of one panel, keys and values of a whole step.
-struct TensorMaps {
-  CUtensorMap q, k, v, prefix_k, prefix_v;
+// A tensor's whole panels and its tail (shape.cuh).
+struct PanelMaps {
+  CUtensorMap main, tail;
 };
 
-// The box of one copy.
+// [tokens, heads, head_dim] as boxes: queries of one panel; rows of keys and values.
+struct TensorMaps {
+  PanelMaps q, k, v, prefix_k, prefix_v;
+};
+
+// The boxes of the copies.
 struct MapShape {
   bool half = false;  // fp16, not bf16
   int head_dim = 0;
-  int panel = 0;              // columns of a panel: 16, 32 or 64
-  bool whole_panels = false;  // panels tile the head dim: one copy brings all of a step's
-  int keys = 0;               // rows of a step
-  int query_heads = 0;        // heads and tokens of a tile of queries
+  int panel = 0;          // columns: 16, 32 or 64
+  int tail = 0;           // the same, or 0: no tail
+  int keys = 0;           // rows of keys and values
+  bool together = false;  // one copy brings all whole panels of keys or values
+  int query_heads = 0;    // heads and tokens of queries
   int query_tokens = 0;
 };
 

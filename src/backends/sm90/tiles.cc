@@ -12,6 +12,7 @@ constexpr int kTileRows = 64;
 std::string built_head_dims() {
   std::string names;
   for (const LongBuild& build : kLongBuilds) {
+    if (&build != long_build(build.head_dim)) continue;
     names += (names.empty() ? "" : ", ") + std::to_string(build.head_dim);
   }
   return names;
@@ -79,24 +80,26 @@ std::string declines_tensors(const device::AttentionArgs& args) {
 TileTable tiles(const Problem& problem, const DeviceFacts& /*device*/) {
   const int heads = heads_together(problem);
   TileTable table;
-  const auto add = [&](Kernel kernel, int tiles, int keys) -> TileRule& {
+  const auto add = [&](int variant, int tiles, int keys, std::int64_t max_keys) -> Tile& {
     TileRule& rule = table.rules[table.num_rules++];
+    rule.max_kv_length = max_keys;
     rule.tile.heads = heads;
     rule.tile.q_rows = kTileRows / heads;
     rule.tile.unit_rows = tiles * rule.tile.q_rows;
     rule.tile.kv_rows = keys;
-    rule.tile.variant = static_cast<int>(kernel);
-    return rule;
+    rule.tile.variant = variant;
+    return rule.tile;
   };
-  // The short kernel reads one source of keys.
-  const ShortBuild* const build = short_build(problem.head_dim);
-  if (build != nullptr && !problem.two_sources) {
-    TileRule& rule = add(Kernel::short_segments, build->tiles, build->keys);
-    rule.max_kv_length = build->keys;
-    rule.tile.key_step = 16;  // products of the last keys are that much narrower
+  const ShortBuild* const short_keys = short_build(problem.head_dim);
+  if (short_keys != nullptr && !problem.two_sources) {
+    // The products of the last keys are that much narrower.
+    add(kShort, short_keys->tiles, short_keys->keys, short_keys->keys).key_step = 16;
   }
-  const LongBuild& long_keys = *long_build(problem.head_dim);
-  add(Kernel::long_segments, long_keys.consumers, long_keys.keys);
+  for (int nth = 0;; ++nth) {
+    const LongBuild* const build = long_build(problem.head_dim, nth);
+    if (build == nullptr) break;
+    add(kFirstLong + nth, build->consumers, build->keys, build->max_keys);
+  }
   return table;
 }
 
