@@ -99,7 +99,7 @@ void register_table(const Target& target) {
                             storage_cases(), refused_cases()}) {
     for (const Case& c : table) {
       if ((target.slow || target.narrowed) && c.sampled_rows > 0) continue;
-      register_test(target.name, "cases", c.name, __FILE__, __LINE__, [&target, c] {
+      register_test(target, "cases", c.name, __FILE__, __LINE__, [&target, c] {
         if (c.refused.empty()) {
           run_right(target, c);
         } else {

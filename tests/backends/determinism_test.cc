@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "backends/check.hpp"
 #include "backends/execute.hpp"
 #include "backends/sample_cases.hpp"
 #include "support/executors.hpp"
+#include "support/threads.hpp"
 
 namespace ragged::test {
 namespace {
@@ -21,7 +20,7 @@ Target with_threads(const Target& target, int threads) {
 
 TARGET_TEST(determinism, any_number_of_workers_in_any_order) {
   if (target.facts.device.kind != DeviceKind::cpu) GTEST_SKIP() << "a GPU takes no executor";
-  for (const Case& c : sample_cases()) {
+  for (const Case& c : sample_cases(target)) {
     for (const DType dtype : sample_dtypes(target)) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(dtype)));
       const Data data = make_data(c, dtype);
@@ -49,7 +48,7 @@ TARGET_TEST(determinism, any_number_of_workers_in_any_order) {
 }
 
 TARGET_TEST(determinism, run_after_run) {
-  for (const Case& c : sample_cases()) {
+  for (const Case& c : sample_cases(target)) {
     const Data data = make_data(c, DType::bf16);
     Step step(data, *target.memory, Poison::nan);
     AnyWrapper wrapper(c, wrapper_options(target, c, DType::bf16));
@@ -169,35 +168,36 @@ TARGET_TEST(determinism, edge28_plans_and_runs_back_to_back) {
 }
 
 TARGET_TEST(determinism, edge33_plan_on_one_thread_run_on_another) {
-  const Case c = sample_cases().front();
+  const Case c = sample_cases(target).front();
   const Data data = make_data(c, DType::bf16);
   Step step(data, *target.memory, Poison::nan);
   AnyWrapper wrapper(c, wrapper_options(target, c, DType::bf16));
-  std::thread([&] { wrapper.plan(step); }).join();
-  std::thread([&] { wrapper.run(step); }).join();
+  test_thread([&] { wrapper.plan(step); }).join();
+  test_thread([&] { wrapper.run(step); }).join();
   expect_right(data, step.collect(true));
 }
 
 TARGET_TEST(determinism, wrappers_on_their_own_threads) {
-  const std::vector<Case> cases = sample_cases();
+  const std::vector<Case> cases = sample_cases(target);
+  const DType dtype = sample_dtypes(target).back();
   std::vector<Data> data;
   std::vector<Result> alone;
   for (const Case& c : cases) {
-    data.push_back(make_data(c, DType::fp32));
+    data.push_back(make_data(c, dtype));
     alone.push_back(execute(target, data.back()));
   }
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    threads.emplace_back([&, i] {
+    threads.push_back(test_thread([&, i] {
       Step step(data[i], *target.memory, Poison::nan);
-      AnyWrapper wrapper(cases[i], wrapper_options(target, cases[i], DType::fp32));
+      AnyWrapper wrapper(cases[i], wrapper_options(target, cases[i], dtype));
       for (int round = 0; round < 10; ++round) {
         wrapper.plan(step);
         wrapper.run(step);
         expect_same_bits(data[i], step.collect(true), alone[i], cases[i].name);
         step.reset_output();
       }
-    });
+    }));
   }
   for (std::thread& thread : threads) thread.join();
 }

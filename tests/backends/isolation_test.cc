@@ -61,7 +61,7 @@ TARGET_TEST(isolation, edge07_huge_values_in_a_neighbour) {
 }
 
 TARGET_TEST(isolation, edge18_other_segments_poisoned) {
-  for (const Case& c : sample_cases()) {
+  for (const Case& c : sample_cases(target)) {
     for (const DType dtype : sample_dtypes(target)) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(dtype)));
       const Data data = make_data(c, dtype);
@@ -78,7 +78,7 @@ TARGET_TEST(isolation, edge18_other_segments_poisoned) {
 }
 
 TARGET_TEST(isolation, edge23_alone_reversed_and_repeated) {
-  for (const Case& c : sample_cases()) {
+  for (const Case& c : sample_cases(target)) {
     for (const DType dtype : sample_dtypes(target)) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(dtype)));
       const Data data = make_data(c, dtype);
@@ -152,7 +152,7 @@ TARGET_TEST(isolation, edge23_long_segment_with_short_ones_beside) {
 }
 
 TARGET_TEST(isolation, edge21_nan_in_a_query_row) {
-  for (const Case& c : sample_cases()) {
+  for (const Case& c : sample_cases(target)) {
     for (const DType dtype : sample_dtypes(target)) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(dtype)));
       Data data = make_data(c, dtype);
@@ -177,7 +177,7 @@ TARGET_TEST(isolation, edge21_nan_in_a_query_row) {
 
 // NaN in a key's row, of K or of V, reaches the rows that see the key and no other.
 void nan_in_key(const Target& target, bool in_value) {
-  for (const Case& c : sample_cases()) {
+  for (const Case& c : sample_cases(target)) {
     for (const DType dtype : sample_dtypes(target)) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(dtype)));
       Data data = make_data(c, dtype);

@@ -165,7 +165,7 @@ void register_large(const Target& target) {
            std::pair{"edge32_one_long_segment_and_255_short_ones",
                      &edge32_one_long_segment_and_255_short_ones},
        }) {
-    register_test(target.name, "large", name, __FILE__, __LINE__,
+    register_test(target, "large", name, __FILE__, __LINE__,
                   [&target, body = body] { body(target); });
   }
 }

@@ -1,13 +1,22 @@
 #include "backends/sample_cases.hpp"
 
 namespace ragged::test {
+namespace {
 
-std::vector<Case> sample_cases() {
+bool serves(const Target& target, const Case& c, DType dtype) {
+  return !target.may_decline ||
+         target.backend->declines(problem_of(c, dtype), target.facts).empty();
+}
+
+}  // namespace
+
+std::vector<Case> sample_cases(const Target& target) {
   std::vector<Case> cases;
   Case c;
   c.num_qo_heads = 6;
   c.num_kv_heads = 2;
   c.head_dim = 40;
+  if (!serves(target, c, DType::bf16)) c.head_dim = 80;
   c.q_lengths = {50, 0, 1, 130, 17};
 
   c.name = "self";
@@ -44,7 +53,11 @@ std::vector<Case> sample_cases() {
 
 std::vector<DType> sample_dtypes(const Target& target) {
   if (target.slow || target.narrowed) return {DType::bf16};
-  return all_dtypes();
+  std::vector<DType> served;
+  for (const DType dtype : all_dtypes()) {
+    if (serves(target, Case(), dtype)) served.push_back(dtype);
+  }
+  return served;
 }
 
 }  // namespace ragged::test

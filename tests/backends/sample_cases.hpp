@@ -10,10 +10,10 @@
 
 namespace ragged::test {
 
-std::vector<Case> sample_cases();
+std::vector<Case> sample_cases(const Target& target);
 
-// The dtypes to vary such things in: all of them, but one where the target is slow or is one of
-// several instruction sets of a backend.
+// The dtypes to vary such things in: all that the target serves, but one where the target is slow
+// or is one of several instruction sets of a backend.
 std::vector<DType> sample_dtypes(const Target& target);
 
 }  // namespace ragged::test

@@ -63,6 +63,18 @@ bool add_generated_tests(Generator make) {
   return true;
 }
 
+void register_test(const Target& target, const std::string& suite, const std::string& name,
+                   const char* file, int line, std::function<void()> body) {
+  register_test(target.name, suite, name, file, line, [&target, body = std::move(body)] {
+    try {
+      body();
+    } catch (const Error& error) {
+      if (!target.may_decline || error.code() != ErrorCode::unsupported) throw;
+      GTEST_SKIP() << error.what();
+    }
+  });
+}
+
 void register_test(const std::string& target, const std::string& suite, const std::string& name,
                    const char* file, int line, std::function<void()> body) {
   ::testing::RegisterTest((target + "/" + suite).c_str(), name.c_str(), nullptr, nullptr, file,
@@ -82,7 +94,7 @@ int main(int argc, char** argv) {
   // All tests of a suite must be registered together.
   for (const auto& target : ragged::test::targets()) {
     for (const auto& entry : ragged::test::entries()) {
-      ragged::test::register_test(target.name, entry.suite, entry.name, entry.file, entry.line,
+      ragged::test::register_test(target, entry.suite, entry.name, entry.file, entry.line,
                                   [&target, body = entry.body] { body(target); });
     }
     for (const auto make : ragged::test::generators()) make(target);

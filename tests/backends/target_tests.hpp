@@ -7,7 +7,11 @@
 
 namespace ragged::test {
 
-// Adds one test under `<target>/<suite>.<name>`.
+// Adds one test under `<target>/<suite>.<name>`. Where a target that may decline does so, the test
+// is skipped with the reason.
+void register_test(const Target& target, const std::string& suite, const std::string& name,
+                   const char* file, int line, std::function<void()> body);
+// The same for what is no target of this machine.
 void register_test(const std::string& target, const std::string& suite, const std::string& name,
                    const char* file, int line, std::function<void()> body);
 

@@ -172,9 +172,9 @@ TARGET_TEST(capture, edge24_16384_tokens) {
 
 void register_families(const Target& target) {
   for (const Family& family : layout_families()) {
-    register_test(target.name, "capture", "replays_" + family.name, __FILE__, __LINE__,
+    register_test(target, "capture", "replays_" + family.name, __FILE__, __LINE__,
                   [&target, family] { replays_every_layout(target, family); });
-    register_test(target.name, "capture", "refusals_leave_" + family.name, __FILE__, __LINE__,
+    register_test(target, "capture", "refusals_leave_" + family.name, __FILE__, __LINE__,
                   [&target, family] { refusals_leave_the_graph(target, family); });
   }
 }

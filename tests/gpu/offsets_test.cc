@@ -166,7 +166,7 @@ TARGET_TEST(device_offsets, edge26_rows_behind_the_layout_are_left_alone) {
 
 void register_families(const Target& target) {
   for (const Family& family : layout_families()) {
-    register_test(target.name, "device_offsets", "same_bits_" + family.name, __FILE__, __LINE__,
+    register_test(target, "device_offsets", "same_bits_" + family.name, __FILE__, __LINE__,
                   [&target, family] { same_bits_from_device_offsets(target, family); });
   }
 }

@@ -16,15 +16,14 @@ namespace {
 // The kernel before the plans, in milliseconds.
 constexpr double kBusy = 100.0;
 // A stream holds about a thousand launches; further ones make the host wait, whoever starts them.
-constexpr int kRoundsAhead = 100;
-constexpr int kRounds = 1000;
+constexpr int kLaunchesAhead = 800;
 
 Case case_of(std::vector<std::int64_t> lengths) {
   Case c;
   c.name = "edge28";
   c.num_qo_heads = 1;
   c.num_kv_heads = 1;
-  c.head_dim = 16;
+  c.head_dim = 64;
   c.q_lengths = std::move(lengths);
   c.sampled_rows = 200;
   return c;
@@ -45,9 +44,10 @@ struct Sides {
   }
 };
 
-// `rounds` of plan A, run, plan B, run; whether the first of them were through while the kernel
-// before them still ran.
-void expect_every_run_its_own(const Target& target, const Sides& sides, bool capacity, int rounds) {
+// `rounds` of plan A, run, plan B, run, of so many launches each; the first of them must be through
+// while the kernel before them still runs.
+void expect_every_run_its_own(const Target& target, const Sides& sides, bool capacity, int rounds,
+                              int launches) {
   const std::int64_t rows = sides.data[0].q_begin.back();
   ASSERT_EQ(rows, sides.data[1].q_begin.back());
   const std::int64_t width = std::int64_t{sides.cases[0].num_qo_heads} * sides.cases[0].head_dim;
@@ -81,7 +81,7 @@ void expect_every_run_its_own(const Target& target, const Sides& sides, bool cap
 
   const auto start = std::chrono::steady_clock::now();
   spin(stream, kBusy);
-  const int ahead = 2 * std::min(rounds, kRoundsAhead);
+  const int ahead = 2 * std::min(rounds, kLaunchesAhead / launches);
   for (int run = 0; run < ahead; ++run) go(run);
   const double ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -106,24 +106,19 @@ TARGET_TEST(staging, edge28_two_layouts_in_turn) {
   const Sides sides(target, case_of({100, 900}), case_of({900, 100}));
   for (const bool capacity : {false, true}) {
     SCOPED_TRACE(capacity ? "capacity mode" : "eager");
-    expect_every_run_its_own(target, sides, capacity, kRounds);
+    expect_every_run_its_own(target, sides, capacity, 1000, 4);
   }
 }
 
 // Offsets that no kernel's parameters hold.
 TARGET_TEST(staging, edge28_many_segments_in_turn) {
   std::vector<std::int64_t> rising;
-  std::vector<std::int64_t> falling;
-  for (int i = 0; i < 5000; ++i) {
-    rising.push_back(i % 3);
-    falling.push_back(2 - i % 3);
-  }
-  falling.back() += offsets_from_lengths(rising).back() - offsets_from_lengths(falling).back();
-  if (falling.back() < 0) std::swap(rising, falling);
+  for (int i = 0; i < 9000; ++i) rising.push_back(i % 3);
+  const std::vector<std::int64_t> falling(rising.rbegin(), rising.rend());
   const Sides sides(target, case_of(rising), case_of(falling));
   for (const bool capacity : {false, true}) {
     SCOPED_TRACE(capacity ? "capacity mode" : "eager");
-    expect_every_run_its_own(target, sides, capacity, 200);
+    expect_every_run_its_own(target, sides, capacity, 200, 10);
   }
 }
 
