@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include <ragged/wrappers.hpp>
+
 #include "backends/contract.hpp"
 #include "device/block.hpp"
 #include "device/stage.hpp"
@@ -102,6 +104,45 @@ void measure(const char* name, AttentionKind kind, std::int64_t segments, std::i
               median(plan_us), median(stage_us), median(device_us));
 }
 
+// What a caller of a wrapper pays: a plan of another layout, the same one again, and a run.
+void measure_wrapper(std::int64_t segments) {
+  WrapperOptions options;
+  options.num_qo_heads = options.num_kv_heads = 16;
+  options.head_dim = 64;
+  options.device = kGpu;
+  options.facts = device::room()->facts(0);
+  RaggedPrefillWrapper wrapper(options);
+  std::vector<std::int64_t> offsets[2] = {{0}, {0}};
+  for (std::int64_t i = 0; i < segments; ++i) {
+    for (int n = 0; n < 2; ++n) offsets[n].push_back(offsets[n].back() + 1 + (i * 7919 + n) % 128);
+  }
+  const std::int64_t rows = std::max(offsets[0].back(), offsets[1].back());
+  device::Block memory(kGpu);
+  memory.make(static_cast<std::size_t>(rows) * 16 * 64 * 2);
+  const TensorView view = TensorView::packed(memory.data(), DType::bf16, rows, 16, 64, kGpu);
+  device::Block out(kGpu);
+  out.make(memory.bytes());
+  TensorView result = view;
+  result.data = out.data();
+  std::vector<double> changed_us, same_us, run_us;
+  for (int i = 0; i < 200; ++i) {
+    using clock = std::chrono::steady_clock;
+    const auto time = [](auto&& action) {
+      const auto start = clock::now();
+      action();
+      return std::chrono::duration<double, std::micro>(clock::now() - start).count();
+    };
+    changed_us.push_back(time([&] { wrapper.plan(offsets[i % 2]); }));
+    same_us.push_back(time([&] { wrapper.plan(offsets[i % 2]); }));
+    run_us.push_back(time([&] { wrapper.run(view, view, view, result); }));
+    device::room()->synchronize(kGpu, {});
+  }
+  std::printf(
+      "wrapper of %s, %lld segments: plan %.2f us, again %.2f us, run %.2f us of host time\n",
+      wrapper.current_plan().backend_name.c_str(), static_cast<long long>(segments),
+      median(changed_us), median(same_us), median(run_us));
+}
+
 }  // namespace
 }  // namespace ragged::bench
 
@@ -121,6 +162,7 @@ int main(int argc, char** argv) {
   for (const std::int64_t segments : {1, 64, 256, 1024, 4096, 8192, 16384, 131072}) {
     ragged::bench::measure("self", AttentionKind::self, segments, 64);
   }
+  for (const std::int64_t segments : {1, 64, 1024}) ragged::bench::measure_wrapper(segments);
   ragged::bench::measure("cross", AttentionKind::cross, 1024, 64);
   ragged::bench::measure("long", AttentionKind::self, 1, 131072);
   ragged::bench::measure("long", AttentionKind::self, 16, 16384);

@@ -1,6 +1,8 @@
 // The prologue on a GPU makes the table that the host makes: the same units of each rule, however
 // many blocks and launches the step takes. Skipped without a GPU.
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -201,6 +203,68 @@ TEST_F(Prologue, MakesLongTables) {
       ASSERT_EQ(beyond.header().fault_value, layouts.kv.total_tokens());
       ASSERT_EQ(beyond.header().num_units[1], 0);
     }
+  }
+}
+
+// A graph of the prologue reads, at each replay, what the offsets on the device hold then: one
+// block, and several that wait for one another.
+TEST_F(Prologue, IsCapturedAndReplayed) {
+  TileTable tiles;
+  tiles.num_rules = 1;
+  tiles.rules[0].tile = {.q_rows = 16, .kv_rows = 16, .unit_rows = 16};
+  Problem problem;
+  problem.kind = AttentionKind::self;
+  problem.num_qo_heads = problem.num_kv_heads = 1;
+  problem.head_dim = 64;
+  problem.sm_scale = 0.125;
+  const auto ok = [](cudaError_t status) { ASSERT_EQ(status, cudaSuccess); };
+  for (const std::int64_t segments : {100, 5000}) {
+    SCOPED_TRACE(std::to_string(segments) + " segments");
+    const std::int64_t most = 40 * segments;
+    const auto shape = device::table_shape(tiles, segments, most, true, 0, 1);
+    const TableBackend backend(tiles);
+    device::Block offsets(kGpu);
+    offsets.make(8 * static_cast<std::size_t>(segments + 1));
+    device::Block table(kGpu);
+    table.make(device::table_layout(shape).bytes);
+    StageArguments arguments;
+    arguments.q = {offsets.data(), IndexType::int64, segments + 1, 1, kGpu};
+    arguments.table = {table.data(), table.bytes()};
+    StepLayouts unread;
+    unread.kv_is_q = true;
+    unread.q.assign_unread(arguments.q, "q", most);
+    const Plan plan = gpu_plan(backend, problem, unread, kGpu);
+    device::StepShape step;
+    step.table = shape;
+    cudaStream_t stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t replay = nullptr;
+    ok(cudaStreamCreate(&stream));
+    arguments.stream = {stream};
+    ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    device::stage_step(plan, arguments, step);
+    ok(cudaStreamEndCapture(stream, &graph));
+    ok(cudaGraphInstantiate(&replay, graph, 0));
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      Random random(seed);
+      std::vector<std::int64_t> lengths;
+      for (std::int64_t i = 0; i < segments; ++i) lengths.push_back(random.integer(0, 40));
+      StepLayouts layouts;
+      layouts.kv_is_q = true;
+      layouts.q = test::layout_of(lengths);
+      HostTable host(shape);
+      host.make(gpu_plan(backend, problem, layouts, kGpu));
+      device::room()->copy(kGpu, offsets.data(), layouts.q.begins(), offsets.bytes(), {});
+      ok(cudaGraphLaunch(replay, stream));
+      ok(cudaStreamSynchronize(stream));
+      Fetched made;
+      made.bytes.resize(table.bytes());
+      device::room()->copy(kGpu, made.bytes.data(), table.data(), table.bytes(), {});
+      ASSERT_NO_FATAL_FAILURE(expect_same(made, host, false));
+    }
+    ok(cudaGraphExecDestroy(replay));
+    ok(cudaGraphDestroy(graph));
+    ok(cudaStreamDestroy(stream));
   }
 }
 
