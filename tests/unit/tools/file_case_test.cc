@@ -1,8 +1,9 @@
 #include "file_case.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "atomic_file.hpp"
 #include "refusal.hpp"
@@ -72,7 +73,7 @@ class MadeFile : public ::testing::Test {
   }
   void offsets(const std::string& name, const std::vector<std::int32_t>& values) {
     put(name, ElementType::i32, {static_cast<std::int64_t>(values.size())});
-    std::memcpy(zeros_[name].data(), values.data(), 4 * values.size());
+    std::ranges::copy(std::as_bytes(std::span(values)), zeros_[name].begin());
   }
   void erase(const std::string& name) {
     std::erase_if(tensors_, [&](const auto& tensor) { return tensor.name == name; });
