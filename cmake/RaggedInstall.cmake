@@ -1,5 +1,5 @@
 # What `cmake --install` puts where, all in the component `development`: the headers, the component
-# libraries, and what find_package(ragged) and pkg-config read.
+# libraries, what find_package(ragged) and pkg-config read, and the licence.
 include(CMakePackageConfigHelpers)
 
 set(ragged_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ragged)
@@ -12,6 +12,7 @@ install(TARGETS ${ragged_targets} EXPORT ragged-targets
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ragged ${PROJECT_BINARY_DIR}/include/ragged
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
 install(EXPORT ragged-targets NAMESPACE ragged::
   DESTINATION ${ragged_cmake_dir} COMPONENT development)
 
