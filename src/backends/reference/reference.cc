@@ -53,16 +53,19 @@ double attend(const Row& q, const Keys& k, const Keys& v, std::int64_t head, std
     weights[key - begin] = problem.sm_scale * dot;
     largest = std::max(largest, weights[key - begin]);
   }
+  // Scores of -inf alone weigh nothing, as hidden keys do.
+  const double base = std::isinf(largest) && largest < 0.0 ? 0.0 : largest;
   double sum = 0.0;
   for (std::int64_t key = begin; key < end; ++key) {
     double& weight = weights[key - begin];
-    weight = std::exp(weight - largest);
+    weight = std::exp(weight - base);
     sum += weight;
     v.load(key, head, row);
     for (std::size_t d = 0; d < head_dim; ++d) out[d] += weight * row[d];
   }
+  if (sum == 0.0) return -std::numeric_limits<double>::infinity();
   for (std::size_t d = 0; d < head_dim; ++d) out[d] /= sum;
-  return largest + std::log(sum);
+  return base + std::log(sum);
 }
 
 void run_unit(const Plan& plan, const RunArguments& arguments, const WorkUnit& unit) {

@@ -261,6 +261,25 @@ TEST(Reference, FiniteScoresOfAnySizeAreHonoured) {
   }
 }
 
+// A key of -inf is one that nobody sees; without any other, the row is as one that sees none.
+TEST(Reference, ScoresOfMinusInfinityWeighNothing) {
+  const float kMinusInfinity = -std::numeric_limits<float>::infinity();
+  for (const bool all : {false, true}) {
+    const Step step{fp32(AttentionKind::self, 1, 1, 8), self_layouts({3})};
+    Buffers buffers(step, 2);
+    buffers.q.fill(1.0f);
+    buffers.k.fill(0.0f);
+    for (std::int64_t key = all ? 0 : 1; key < 3; ++key) buffers.k.set(key, 0, 0, kMinusInfinity);
+    buffers.run(step);
+    for (std::int64_t row = 0; row < 3; ++row) {
+      EXPECT_EQ(buffers.lse_at(row, 0), all ? kMinusInfinity : 0.0f);
+      for (std::int64_t d = 0; d < 8; ++d) {
+        EXPECT_EQ(buffers.out.at(row, 0, d), all ? 0.0f : buffers.v.at(0, 0, d));
+      }
+    }
+  }
+}
+
 TEST(Reference, StridedViewsAreReadInPlace) {
   // q, k and v are views of one [tokens, 3, heads, head_dim] buffer.
   constexpr std::int64_t kTokens = 7;

@@ -114,6 +114,31 @@ TEST_P(CpuValues, RowsWithoutKeysAreZero) {
   }
 }
 
+// A key of -inf is one that nobody sees: rows of such keys alone give 0, in one block and in
+// several.
+TEST_P(CpuValues, ScoresOfMinusInfinityWeighNothing) {
+  constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    for (const std::int64_t finite :
+         {0, 1}) {  // keys of segment 1 with a score of 0, the last ones
+      Problem problem = fp32_problem(AttentionKind::cross, 1, 1, 64);
+      problem.dtype = dtype;
+      Step step(problem, pair_layouts({40, 3}, {300, 7}));
+      step.q.fill(1.0f);
+      step.k.fill(0.0f);
+      for (std::int64_t key = 0; key < 307 - finite; ++key) step.k.set(key, 0, 0, kMinusInfinity);
+      step.run(cpu_backend(), simd());
+      for (std::int64_t token = 0; token < 43; ++token) {
+        const bool sees_one = finite == 1 && token >= 40;
+        EXPECT_EQ(step.lse_at(token, 0), sees_one ? 0.0f : kMinusInfinity) << token;
+        for (int d = 0; d < 64; ++d) {
+          EXPECT_EQ(step.out.at(token, 0, d), sees_one ? step.v.at(306, 0, d) : 0.0f) << token;
+        }
+      }
+    }
+  }
+}
+
 #if defined(__x86_64__)
 // The calling thread may round, flush and trap as it likes: it keeps its mode, and the rows that it
 // takes have the bits of the others.

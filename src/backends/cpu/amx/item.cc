@@ -275,13 +275,14 @@ class ItemRun {
     for (int row = 0; row < rows_; ++row) {
       if (scratch_.done[row]) continue;
       const bool empty = scratch_.ends[row] == 0;
+      // 0 also where every score is -inf: the row is then as one that sees no key.
       const float sum = empty ? 0.0F : _mm512_reduce_add_ps(scratch_.sums[row]);
       const bool held = empty || (sum > 0x1p-60F && sum < 0x1p100F);
       if (!last && !held) {
         all = false;
         continue;
       }
-      const __m512 inverse = _mm512_set1_ps(empty ? 0.0F : 1.0F / sum);
+      const __m512 inverse = _mm512_set1_ps(sum == 0.0F ? 0.0F : 1.0F / sum);
       const float* from = scratch_.outputs + row * tiles_ * 16;
       Bf16* to = item_.out_row(row);
       __mmask16 special = 0;
