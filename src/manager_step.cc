@@ -94,6 +94,12 @@ void check_same_requests(const LabelSegments& q, const LabelSegments& kv, std::s
 template <typename Add>
 void for_pairs(std::span<const Segment> segments, std::span<const LabelPair> pairs,
                StepLayout& step, Add&& add) {
+  if (pairs.empty() && !segments.empty()) {
+    refuse(
+        "pairs must name at least one pair of labels, for a step without would plan nothing; "
+        "got none beside " +
+        std::to_string(segments.size()) + " segments");
+  }
   const std::vector<LabelSegments> labels = by_label(segments, true);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const std::string label = cross_label(pairs[i].first, pairs[i].second);

@@ -41,7 +41,7 @@ std::string first_difference(const StepLayout& step, const StepLayout& other);
 StepLayout layout_of_labels(std::span<const Segment> segments, bool causal);
 
 // A pair's labels must list the same requests in the same order. Throws invalid_argument naming the
-// pair and the first difference, or a label that no segment declares.
+// pair and the first difference, a label that no segment declares, or segments without any pair.
 StepLayout layout_of_cross(std::span<const Segment> segments, std::span<const LabelPair> pairs);
 
 // Keys of segment i: prefix span and query span together, in one layout or as two sources. Throws

@@ -111,7 +111,7 @@ struct AttentionStep {
   friend bool operator==(const AttentionStep&, const AttentionStep&) = default;
 };
 
-// A step of cross-attention. Never causal.
+// A step of cross-attention. Never causal. Segments come with at least one pair.
 struct RaggedCrossAttentionStep {
   SegmentList segments = std::nullopt;
   std::vector<LabelPair> pairs = {};
@@ -120,7 +120,7 @@ struct RaggedCrossAttentionStep {
 };
 
 // A step of prefixed attention: in each pair (q_label, prefix_label), query segment i attends
-// prefix segment i followed by its own tokens.
+// prefix segment i followed by its own tokens. Segments come with at least one pair.
 struct RaggedPrefixedAttentionStep {
   SegmentList segments = std::nullopt;
   std::vector<LabelPair> pairs = {};

@@ -54,8 +54,8 @@ typedef struct ragged_step {
   const ragged_segment* segments;  // [num_segments], in declared order
   size_t num_segments;
   const ragged_label_pair* pairs;  // [num_pairs]
-  size_t num_pairs;
-  int32_t causal;       // flag; 0 for block-causal resources
+  size_t num_pairs;                // at least 1 where a step that takes pairs has segments
+  int32_t causal;                  // flag; 0 for block-causal resources
   int32_t two_sources;  // flag: run with prefix K/V and fresh K/V in tensors of their own
 } ragged_step;
 

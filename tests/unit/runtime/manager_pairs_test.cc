@@ -58,6 +58,20 @@ TEST(CrossManager, InheritsItsSegments) {
   EXPECT_EQ(manager.plan_of("text<-video").layouts.kv.total_tokens(), 9);
 }
 
+TEST(PairedManagers, RefuseSegmentsWithoutAPair) {
+  RaggedAttentionManager cross = cross_manager();
+  EXPECT_EQ(refusal(ErrorCode::invalid_argument,
+                    [&] { cross.plan(RaggedCrossAttentionStep{.segments = two_labels()}); }),
+            "pairs must name at least one pair of labels, for a step without would plan nothing; "
+            "got none beside 4 segments");
+  RaggedAttentionManager prefixed = prefixed_manager();
+  refusal(ErrorCode::invalid_argument,
+          [&] { prefixed.plan(RaggedPrefixedAttentionStep{.segments = two_labels()}); });
+  // No request at all this step: nothing to pair, nothing to plan.
+  cross.plan(RaggedCrossAttentionStep{.segments = std::vector<Segment>{}});
+  EXPECT_TRUE(cross.planned_labels().empty());
+}
+
 TEST(CrossManager, TheKeysOfABucketHaveTheQueriesCeiling) {
   RaggedAttentionManager manager = cross_manager();
   RaggedCrossAttentionStep step{.segments = two_labels(), .pairs = {{"text", "video"}}};
