@@ -1,14 +1,14 @@
 // What this machine offers, and the facts of machines that are only named. Reads the operating
 // system; decides nothing.
 
+#include "device_facts.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
 #include <fstream>
 #include <thread>
-
-#include "device_facts.hpp"
 
 #if defined(__linux__)
 #include <sched.h>
@@ -164,15 +164,19 @@ DeviceFacts gpu(std::string_view name, int sm_arch, int sm_count, std::int64_t s
   return facts;
 }
 
-// More than any machine has; a slip of the keyboard would ask for gigabytes of scratch.
-constexpr int kMostThreads = 4096;
+using detail::kMostThreads;
+
+constexpr std::string_view kSimdNames = "scalar, sse4, avx2, avx512, amx, neon, sve";
+
+bool is_simd(std::string_view name) noexcept {
+  return rank_in(kX86, name) >= 0 || rank_in(kArm, name) >= 0;
+}
 
 [[noreturn]] void refuse_device(std::string_view text) {
   throw Error(ErrorCode::invalid_argument,
-              "device must be cpu, cpu:SIMD, cpu:SIMD:THREADS (SIMD one of scalar, sse4, avx2, "
-              "avx512, amx, neon, sve; THREADS 1 to " +
-                  std::to_string(kMostThreads) + "), cuda, cuda:N, h200, h100 or a100; got '" +
-                  std::string(text) + "'");
+              "device must be cpu, cpu:SIMD, cpu:SIMD:THREADS (SIMD one of " +
+                  std::string(kSimdNames) + "; THREADS 1 to " + std::to_string(kMostThreads) +
+                  "), cuda, cuda:N, h200, h100 or a100; got '" + std::string(text) + "'");
 }
 
 std::atomic<GpuFacts> gpu_facts{nullptr};
@@ -190,6 +194,19 @@ DeviceFacts DeviceFacts::of(Device device) {
   facts.present = false;
   facts.absence = "this build has no CUDA";
   return facts;
+}
+
+void detail::check_cpu_facts(const DeviceFacts& facts) {
+  if (facts.threads < 1 || facts.threads > kMostThreads) {
+    throw Error(ErrorCode::invalid_argument, "threads of the device facts must be in 1.." +
+                                                 std::to_string(kMostThreads) + "; got " +
+                                                 std::to_string(facts.threads));
+  }
+  if (!is_simd(facts.simd)) {
+    throw Error(ErrorCode::invalid_argument, "simd of the device facts must be one of " +
+                                                 std::string(kSimdNames) + "; got '" + facts.simd +
+                                                 "'");
+  }
 }
 
 DeviceFacts DeviceFacts::host(int threads) {
@@ -230,7 +247,7 @@ DeviceFacts DeviceFacts::parse(std::string_view text) {
   const std::string_view rest = text.substr(first + 1);
   const std::size_t second = rest.find(':');
   const std::string_view simd = rest.substr(0, second);
-  if (rank_in(kX86, simd) < 0 && rank_in(kArm, simd) < 0) refuse_device(text);
+  if (!is_simd(simd)) refuse_device(text);
   facts.present = runs_on(simd, facts.simd);
   facts.simd = simd;
   if (second == std::string_view::npos) return facts;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/contract.hpp"
+#include "device_facts.hpp"
 #include "work_list.hpp"
 
 namespace ragged {
@@ -225,9 +226,7 @@ void plan_step(Plan& plan, const Problem& problem, const StepLayouts& layouts,
                const DeviceFacts& device, std::span<const Backend* const> backends,
                RaggedAttnBackend pinned, const std::optional<Ceilings>& ceilings) {
   problem.validate();
-  if (device.device.kind == DeviceKind::cpu && device.threads < 1) {
-    refuse("threads of the device facts must be at least 1; got " + std::to_string(device.threads));
-  }
+  if (device.device.kind == DeviceKind::cpu) detail::check_cpu_facts(device);
   check_layouts(problem, layouts);
   if (ceilings) check_ceilings(problem, layouts, *ceilings);
 

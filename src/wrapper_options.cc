@@ -1,7 +1,10 @@
 #include "wrapper_options.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+
+#include "device_facts.hpp"
 
 namespace ragged::detail {
 namespace {
@@ -70,8 +73,14 @@ DeviceFacts facts_of(const WrapperOptions& options) {
     return facts;
   }
   if (options.device.kind == DeviceKind::cpu) {
-    const int offered = options.executor != nullptr ? options.executor->concurrency() : 0;
-    return DeviceFacts::host(options.threads > 0 ? options.threads : offered);
+    if (options.threads > 0 || options.executor == nullptr)
+      return DeviceFacts::host(options.threads);
+    const int offered = options.executor->concurrency();
+    if (offered < 1) {
+      refuse("executor must offer at least 1 worker; its concurrency() is " +
+             std::to_string(offered));
+    }
+    return DeviceFacts::host(std::min(offered, detail::kMostThreads));
   }
   return DeviceFacts::of(options.device);
 }

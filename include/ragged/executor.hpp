@@ -7,7 +7,8 @@ namespace ragged {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Workers that run() can keep busy at once, the calling thread included; at least 1.
+  // Workers that run() can keep busy at once, the calling thread included; at least 1. A plan takes
+  // no more than 4096 of them: each has scratch of its own.
   [[nodiscard]] virtual int concurrency() const noexcept = 0;
   // Calls task(context, worker) once for each worker in [0, num_workers), possibly at the same
   // time, and returns when all calls have returned. `task` does not throw. May be called from

@@ -33,8 +33,8 @@ struct WrapperOptions {
   DType q_data_type = DType::bf16;
 
   RaggedAttnBackend backend = RaggedAttnBackend::AUTO;
-  std::int64_t block_size = 0;   // tokens; RaggedBlockCausalWrapper only
-  int threads = 0;               // CPU workers of a run; 0: what the executor offers
+  std::int64_t block_size = 0;  // tokens; RaggedBlockCausalWrapper only
+  int threads = 0;  // CPU workers of a run, at most 4096; 0: as many as the executor offers
   Executor* executor = nullptr;  // null: default_executor(); must outlive the wrapper
   // Facts to plan on; none: this machine's. Narrower ones (an older SIMD target) are honoured by
   // run.

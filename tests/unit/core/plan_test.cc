@@ -55,19 +55,33 @@ TEST(Problem, EveryFieldIsCheckedByName) {
   expect_text(problem_refusal(p), "dtype must be one of");
 }
 
-TEST(Plan, ACpuHasAtLeastOneThread) {
+// The refusal of a plan on facts of a CPU.
+std::string facts_refusal(const DeviceFacts& facts) {
   const FakeBackend backend;
   const Backend* list[] = {&backend};
-  for (const int threads : {0, -1}) {
+  Plan plan;
+  return refusal(ErrorCode::invalid_argument, [&] {
+    make_plan(plan, problem_of(AttentionKind::self), self_layouts({3}), facts, list);
+  });
+}
+
+TEST(Plan, ACpuHasAtLeastOneThreadAndNoMoreThanAnyMachine) {
+  for (const int threads : {0, -1, 4097, 2147483647}) {
     DeviceFacts facts = DeviceFacts::host(1);
     facts.threads = threads;
-    Plan plan;
-    EXPECT_EQ(refusal(ErrorCode::invalid_argument,
-                      [&] {
-                        make_plan(plan, problem_of(AttentionKind::self), self_layouts({3}), facts,
-                                  list);
-                      }),
-              "threads of the device facts must be at least 1; got " + std::to_string(threads));
+    EXPECT_EQ(facts_refusal(facts),
+              "threads of the device facts must be in 1..4096; got " + std::to_string(threads));
+  }
+}
+
+TEST(Plan, ACpuHasVectorsOfAKnownName) {
+  for (const char* simd : {"bogus", "", "AVX2"}) {
+    DeviceFacts facts = DeviceFacts::host(1);
+    facts.simd = simd;
+    EXPECT_EQ(facts_refusal(facts),
+              "simd of the device facts must be one of scalar, sse4, avx2, avx512, amx, neon, sve; "
+              "got '" +
+                  std::string(simd) + "'");
   }
 }
 

@@ -231,10 +231,14 @@ TEST(Wrapper, FactsAreHonoured) {
 
 class InlineExecutor final : public Executor {
  public:
-  [[nodiscard]] int concurrency() const noexcept override { return 3; }
+  explicit InlineExecutor(int offered = 3) : offered_(offered) {}
+  [[nodiscard]] int concurrency() const noexcept override { return offered_; }
   void run(int num_workers, void (*task)(void*, int), void* context) override {
     for (int worker = 0; worker < num_workers; ++worker) task(context, worker);
   }
+
+ private:
+  int offered_;
 };
 
 TEST(Wrapper, ThreadsAreWhatTheExecutorOffers) {
@@ -248,6 +252,22 @@ TEST(Wrapper, ThreadsAreWhatTheExecutorOffers) {
   const Tensor truth = expected(t, {0, 5, 40}, {0, 5, 40}, sees_all);
   run(wrapper, t);
   expect_close(t.out, truth);
+}
+
+TEST(Wrapper, AnExecutorsOfferHasBounds) {
+  WrapperOptions options = small_options();
+  for (const int offered : {0, -1}) {
+    InlineExecutor none(offered);
+    options.executor = &none;
+    EXPECT_EQ(
+        refusal(ErrorCode::invalid_argument, [&] { const RaggedPrefillWrapper wrapper(options); }),
+        "executor must offer at least 1 worker; its concurrency() is " + std::to_string(offered));
+  }
+  InlineExecutor boundless(std::numeric_limits<int>::max());
+  options.executor = &boundless;
+  RaggedPrefillWrapper wrapper(options);
+  wrapper.plan({0, 5});
+  EXPECT_EQ(wrapper.current_plan().device.threads, 4096);
 }
 
 TEST(Wrapper, MovesWithItsPlan) {
