@@ -8,9 +8,11 @@ LIBRARY = "libragged_bench_probe_c.so"
 
 
 def find():
-    """The newest built library under build/. Raises FileNotFoundError saying how to build it."""
+    """The library of build/release, else the newest under build/: a sanitizer's may not load. Raises
+    FileNotFoundError saying how to build it."""
     root = pathlib.Path(__file__).resolve().parent.parent
-    built = sorted(root.glob(f"build/*/bench/{LIBRARY}"), key=lambda path: path.stat().st_mtime)
+    built = sorted(root.glob(f"build/*/bench/{LIBRARY}"),
+                   key=lambda path: (path.parent.parent.name == "release", path.stat().st_mtime))
     if not built:
         raise FileNotFoundError(f"{LIBRARY} is not built; build the target ragged_bench_probe_c")
     return built[-1]

@@ -22,8 +22,8 @@ namespace {
 
 // The project's own virtual environment, where there is one; else what PATH has.
 std::string python_program() {
-  const std::filesystem::path own = RAGGED_PROJECT_DIR "/.venv/bin/python";
-  return std::filesystem::exists(own) ? own.string() : "python3";
+  const std::string own = ".venv/bin/python";
+  return std::filesystem::exists(own) ? own : "python3";
 }
 
 // Runs a program and waits. Its exit status; -1 where it could not be started.
@@ -88,8 +88,10 @@ std::vector<PeerProvider> peers_for([[maybe_unused]] const Plan& plan) {
 
 std::string run_python_peers(const std::string& report, std::span<const BenchRow> rows,
                              double seconds) {
-  const std::string script = RAGGED_PROJECT_DIR "/bench/peers_cpu.py";
-  if (!std::filesystem::exists(script)) return script + " is not here";
+  const std::string script = "bench/peers_cpu.py";
+  if (!std::filesystem::exists(script)) {
+    return script + " is not here; to have them, start ragged in the project's folder";
+  }
   // A suite's workloads of one dtype in one go.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> names;
   std::set<std::string> threads;
@@ -99,11 +101,10 @@ std::string run_python_peers(const std::string& report, std::span<const BenchRow
   }
   for (const auto& [key, workloads] : names) {
     const auto& [suite_name, dtype] = key;
-    const int status =
-        run_program({python_program(), script, "--json", report, "--workloads",
-                     RAGGED_PROJECT_DIR "/bench/workloads/" + suite_name + ".json", "--names",
-                     joined(workloads), "--threads", joined(threads), "--dtypes", dtype,
-                     "--seconds", std::to_string(seconds), "--probe", RAGGED_BENCH_PROBE_LIBRARY});
+    const int status = run_program({python_program(), script, "--json", report, "--workloads",
+                                    "bench/workloads/" + suite_name + ".json", "--names",
+                                    joined(workloads), "--threads", joined(threads), "--dtypes",
+                                    dtype, "--seconds", std::to_string(seconds)});
     if (status == -1) return python_program() + " could not be run";
     if (status == 2) return "Python lacks what bench/requirements-peers.txt names";
   }

@@ -22,9 +22,9 @@ bool has_built_in_peers() noexcept;
 // The built-in peers, made ready for the plan, which must outlive them.
 std::vector<PeerProvider> peers_for(const Plan& plan);
 
-// Runs bench/peers_cpu.py, which adds its rows to the report at `report`, on the workloads, thread
-// counts and dtypes of `rows`. Its output and complaints go where ours go. Returns what kept it
-// from running, in one line; empty if it ran.
+// Runs bench/peers_cpu.py of the working folder, which adds its rows to the report at `report`, on
+// the workloads, thread counts and dtypes of `rows`. Its output and complaints go where ours go.
+// Returns what kept it from running, in one line; empty if it ran.
 std::string run_python_peers(const std::string& report, std::span<const BenchRow> rows,
                              double seconds);
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "backends/reference/reference.hpp"
 #include "unit/core/support.hpp"
 
@@ -46,6 +48,19 @@ TEST(BenchPeers, SayWhyTheyDecline) {
 
 TEST(BenchPeers, PythonIsNotStartedForNothing) {
   EXPECT_EQ(run_python_peers("no/such/folder/report.json", {}, 0.0), "");
+}
+
+// Found from the working folder alone: a program that is installed elsewhere knows no other.
+TEST(BenchPeers, ThoseOfPythonAreOfTheWorkingFolder) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const std::filesystem::path empty = std::filesystem::path(testing::TempDir()) / "no_peers_here";
+  std::filesystem::create_directories(empty);
+  std::filesystem::current_path(empty);
+  BenchRow row;
+  row.workload = "W1";
+  const std::string missing = run_python_peers("report.json", {&row, 1}, 0.0);
+  std::filesystem::current_path(before);
+  EXPECT_EQ(missing.rfind("bench/peers_cpu.py is not here", 0), 0U) << missing;
 }
 
 }  // namespace
