@@ -15,8 +15,8 @@
 #include <hwy/cache_control.h>
 
 #include "ahead-inl.hpp"
+#include "arithmetic.hpp"
 #include "finish-inl.hpp"
-#include "flush.hpp"
 #include "job.hpp"
 #include "matrix.hpp"
 #include "pack-inl.hpp"
@@ -288,7 +288,7 @@ class Worker {
 
 template <class T>
 void RunItems(Job& job, int worker) {
-  const FlushToZero flush;
+  const WorkersArithmetic arithmetic;
   const matrix::Tiles tiles(job.matrix_rows > 0);
   Worker<T> self(job, worker);
   const std::int64_t items = job.plan->num_items();

@@ -1,9 +1,6 @@
 // Scores of any finite size, equal scores, rows without keys.
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
+#include "backends/cpu/arithmetic.hpp"
 #include "unit/cpu/cpu_support.hpp"
 
 namespace ragged {
@@ -14,23 +11,23 @@ using test::pair_layouts;
 using test::self_layouts;
 using test::Step;
 
-#if defined(__x86_64__)
-// Calls one worker, in the given control and status of the vector unit.
+#if defined(__x86_64__) || defined(__aarch64__)
+// Calls one worker, in the given arithmetic mode.
 class ModeExecutor final : public Executor {
  public:
-  explicit ModeExecutor(unsigned mode) : mode_(mode) {}
+  explicit ModeExecutor(cpu::ArithmeticMode mode) : mode_(mode) {}
   [[nodiscard]] int concurrency() const noexcept override { return 2; }
   void run(int /*num_workers*/, void (*task)(void*, int), void* context) override {
-    const unsigned before = _mm_getcsr();
-    _mm_setcsr(mode_);
+    const cpu::ArithmeticMode before = cpu::arithmetic_mode();
+    cpu::set_arithmetic_mode(mode_);
     task(context, 1);
-    kept_ = _mm_getcsr() == mode_;
-    _mm_setcsr(before);
+    kept_ = cpu::arithmetic_mode() == mode_;
+    cpu::set_arithmetic_mode(before);
   }
   [[nodiscard]] bool kept() const { return kept_; }
 
  private:
-  unsigned mode_;
+  cpu::ArithmeticMode mode_;
   bool kept_ = false;
 };
 #endif
@@ -139,11 +136,15 @@ TEST_P(CpuValues, ScoresOfMinusInfinityWeighNothing) {
   }
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 // The calling thread may round, flush and trap as it likes: it keeps its mode, and the rows that it
 // takes have the bits of the others.
 TEST_P(CpuValues, TheCallersArithmeticModeChangesNothing) {
-  constexpr unsigned kUpwardDenormalsZeroNothingMasked = 0x4040;
+#if defined(__x86_64__)
+  constexpr cpu::ArithmeticMode kForeign = 0x4040;  // upward, small inputs are 0, nothing masked
+#else
+  constexpr cpu::ArithmeticMode kForeign = 0x1400000;  // upward, small numbers are 0
+#endif
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     Problem problem = fp32_problem(AttentionKind::prefixed, 2, 1, 72);
     problem.dtype = dtype;
@@ -152,10 +153,10 @@ TEST_P(CpuValues, TheCallersArithmeticModeChangesNothing) {
     for (int d = 0; d < 72; ++d) step.v.set(7, 0, d, 1e-39f);
     Step plain = step;
     plain.run(cpu_backend(), simd());
-    const unsigned before = _mm_getcsr();
-    ModeExecutor executor(kUpwardDenormalsZeroNothingMasked);
+    const cpu::ArithmeticMode before = cpu::arithmetic_mode();
+    ModeExecutor executor(kForeign);
     step.run(cpu_backend(), simd(), 2, &executor);
-    EXPECT_EQ(_mm_getcsr(), before);
+    EXPECT_EQ(cpu::arithmetic_mode(), before);
     EXPECT_TRUE(executor.kept());
     for (std::int64_t token = 0; token < 63; ++token) {
       for (int head = 0; head < 2; ++head) {
