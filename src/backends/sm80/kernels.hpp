@@ -38,7 +38,8 @@ Workspace workspace(const TileTable& table, const Problem& problem, const Device
 
 // More slots than this speed nothing up: enough blocks are busy without them. With so many,
 // workspace() stays below 64 MiB on any device of up to 148 SMs.
-std::int64_t useful_slots(const TileTable& table, const DeviceFacts& device);
+std::int64_t useful_slots(const TileTable& table, const Problem& problem,
+                          const DeviceFacts& device);
 
 struct LaunchShape {
   std::int64_t max_units = 0;  // of the rule: exact, or the ceiling of a captured launch

@@ -44,7 +44,7 @@ Memory memory_of(const TileTable& tiles, const Problem& problem, const DeviceFac
   if (memory.has_workspace) {
     const std::int64_t pieces = divide_up(totals.max_kv_length, least_split(tiles));
     const std::int64_t items = table(0).max_units * groups;
-    const std::int64_t useful = sm80::useful_slots(tiles, device);
+    const std::int64_t useful = sm80::useful_slots(tiles, problem, device);
     slots = items > useful ? useful : std::min(useful, items * pieces);
   }
   memory.workspace = sm80::workspace(tiles, problem, device, slots);
