@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 namespace ragged::detail {
@@ -74,6 +75,9 @@ void DeviceSteps::stage(std::size_t slot, const Plan& plan, StageArguments argum
   }
   arguments.table = table(slot);
   arguments.report = const_cast<device::FaultReport*>(reports_ + slot);
+  // From 1 on, round and round: the device may still report an earlier step as the last it knows.
+  arguments.number = here.number % std::numeric_limits<std::int32_t>::max() + 1;
+  here.number = arguments.number;
   ragged::stage(plan, arguments);
   here.names = std::move(names);
 }
@@ -106,7 +110,7 @@ void DeviceSteps::throw_new_faults(const WrapperOptions& options) {
 }
 
 void DeviceSteps::throw_fault_of(std::size_t slot, const WrapperOptions& options) {
-  if (reports_[slot].current == 0) return;
+  if (slots_[slot].number == 0 || reports_[slot].current != slots_[slot].number) return;
   const device::FaultReport fault = report(slot);
   slots_[slot].faults_told = fault.count;
   throw fault_error(fault, slots_[slot].names, options);

@@ -50,6 +50,7 @@ class DeviceSteps {
     device::Block table;
     OffsetNames names;
     std::int64_t faults_told = 0;
+    std::int32_t number = 0;  // of the step that was staged last
   };
   [[nodiscard]] device::FaultReport report(std::size_t slot) const noexcept;
 

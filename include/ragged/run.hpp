@@ -37,7 +37,8 @@ struct StageArguments {
   IndexView q = {};
   IndexView kv = {};
   IndexView prefix = {};
-  void* report = nullptr;  // a wrapper's own: where the device says what is wrong with offsets
+  void* report = nullptr;   // a wrapper's own: where the device says what is wrong with offsets
+  std::int32_t number = 1;  // a wrapper's own: which step the report speaks of
 };
 
 // Makes the step's table in device memory, on the stream: what runs of this plan with this table

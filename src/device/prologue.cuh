@@ -223,7 +223,7 @@ class Prologue {
     report.index = header.fault_index;
     report.value = header.fault_value;
     report.bound = header.fault_bound;
-    report.current = 1;
+    report.current = args_.number;
     __threadfence_system();
     report.count = report.count + 1;
   }

@@ -93,6 +93,7 @@ StepArgs make_step(const Plan& plan, const StageArguments& arguments, const Step
   args.partial_slots = shape.partial_slots;
   place_table(args, table_layout(shape.table), arguments.table.data);
   args.report = static_cast<FaultReport*>(arguments.report);
+  args.number = arguments.number;
   args.zeroed = static_cast<std::uint32_t*>(arguments.workspace.data);
   args.num_zeroed = static_cast<std::int64_t>(shape.zeroed_bytes / sizeof(std::uint32_t));
   return args;

@@ -28,7 +28,7 @@ struct OffsetsArg {
 // the bus and only when there is something to say.
 struct FaultReport {
   std::int64_t count = 0;    // faults found so far
-  std::int32_t current = 0;  // 1 while the last step of this table is at fault
+  std::int32_t current = 0;  // StepArgs::number of the table's last step while it is at fault, or 0
   OffsetFault fault = OffsetFault::none;
   std::int32_t argument = 0;
   std::int32_t index = 0;
@@ -51,6 +51,7 @@ struct StepArgs {
   std::int32_t* grants = nullptr;   // [num_segments] first slot of a segment; only where keys split
   std::uint32_t* shared = nullptr;  // [kSharedWords] for blocks to meet in
   FaultReport* report = nullptr;    // null: the header alone says it
+  std::int32_t number = 1;          // of the step, for the report; never 0
   std::uint32_t* zeroed = nullptr;  // words of the workspace that are to be zero before a run
   std::int64_t num_zeroed = 0;
 };

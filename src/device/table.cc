@@ -25,7 +25,7 @@ void report_fault(const StepArgs& args) {
   report.index = header.fault_index;
   report.value = header.fault_value;
   report.bound = header.fault_bound;
-  report.current = 1;
+  report.current = args.number;
   ++report.count;
 }
 
