@@ -25,9 +25,10 @@ class CurrentDevice {
  public:
   explicit CurrentDevice(int index) {
     check(cudaGetDevice(&before_), "the current CUDA device");
-    if (before_ == index) return;
+    // Also where it is current already: a thread that has called nothing yet has no context, and
+    // tensor maps cannot be made without one.
     check(cudaSetDevice(index), "making a CUDA device current");
-    changed_ = true;
+    changed_ = before_ != index;
   }
   ~CurrentDevice() {
     if (changed_) static_cast<void>(cudaSetDevice(before_));
