@@ -106,7 +106,7 @@ TARGET_TEST(staging, edge28_two_layouts_in_turn) {
   const Sides sides(target, case_of({100, 900}), case_of({900, 100}));
   for (const bool capacity : {false, true}) {
     SCOPED_TRACE(capacity ? "capacity mode" : "eager");
-    expect_every_run_its_own(target, sides, capacity, 1000, 4);
+    expect_every_run_its_own(target, sides, capacity, 1000, 24);
   }
 }
 
@@ -118,7 +118,7 @@ TARGET_TEST(staging, edge28_many_segments_in_turn) {
   const Sides sides(target, case_of(rising), case_of(falling));
   for (const bool capacity : {false, true}) {
     SCOPED_TRACE(capacity ? "capacity mode" : "eager");
-    expect_every_run_its_own(target, sides, capacity, 200, 10);
+    expect_every_run_its_own(target, sides, capacity, 200, 48);
   }
 }
 
