@@ -66,6 +66,8 @@ std::vector<Case> cases_of(const BenchOptions& o) {
   for (const std::string& name : o.workloads) cases.push_back(case_of(find_workload(name)));
   for (Case& c : cases) {
     if (o.dtype) c.problem.dtype = *o.dtype;
+    // A GPU's users keep the frozen prefix where it is: joining it is what two sources spare.
+    c.problem.two_sources = o.device.kind != DeviceKind::cpu && !c.prefix_lengths.empty();
   }
   return cases;
 }

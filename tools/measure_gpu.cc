@@ -30,8 +30,14 @@ struct StepOffsets {
   std::vector<std::int64_t> prefix;
 };
 
+// Rows of k and v: a prefix in one source is joined with the fresh keys. Empty: those of q.
+std::vector<std::int64_t> own_key_lengths(const Case& c) {
+  const bool joined = c.problem.kind == AttentionKind::prefixed && !c.problem.two_sources;
+  return joined ? c.key_lengths() : c.kv_lengths;
+}
+
 StepOffsets offsets_of(const Case& c) {
-  return {begins_of(c.q_lengths), begins_of(c.kv_lengths), begins_of(c.prefix_lengths)};
+  return {begins_of(c.q_lengths), begins_of(own_key_lengths(c)), begins_of(c.prefix_lengths)};
 }
 
 // The wrapper of a case's kind.
@@ -108,8 +114,8 @@ class GpuSet {
   GpuSet(const Case& c, Device device, std::uint64_t seed) : c_(&c), device_(device) {
     const Problem& p = c.problem;
     const std::int64_t q_tokens = begins_of(c.q_lengths).back();
-    const bool own_keys = !c.kv_lengths.empty();
-    const std::int64_t kv_tokens = own_keys ? begins_of(c.kv_lengths).back() : q_tokens;
+    const std::vector<std::int64_t> keys = own_key_lengths(c);
+    const std::int64_t kv_tokens = keys.empty() ? q_tokens : begins_of(keys).back();
     const std::int64_t prefix_tokens = p.two_sources ? begins_of(c.prefix_lengths).back() : 0;
     arguments_.q = tensor(q_tokens, p.num_qo_heads, seed + 1);
     arguments_.k = tensor(kv_tokens, p.num_kv_heads, seed + 2);
