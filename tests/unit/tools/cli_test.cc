@@ -96,7 +96,8 @@ TEST(Cli, WhatNoBackendServesIsStatus1) {
     EXPECT_EQ(done.out, "");
     EXPECT_TRUE(holds(done.err, "cudnn is not built\n"));
   }
-  const Finished plan = run_program({"plan", "--lengths", "3", "--device", "h200"});
+  const Finished plan =
+      run_program({"plan", "--lengths", "3", "--device", "h200", "--backend", "cpu"});
   EXPECT_EQ(plan.status, 1);
   EXPECT_TRUE(holds(plan.out, "not in this build: "));
   const Finished bench =
