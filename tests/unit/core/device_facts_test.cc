@@ -1,3 +1,5 @@
+#include "device_facts.hpp"
+
 #include "support.hpp"
 
 #if defined(__linux__)
@@ -66,6 +68,30 @@ TEST(DeviceFacts, NamedGpusAreNotThisMachine) {
   EXPECT_EQ(h200.smem_bytes, 232448);
   EXPECT_EQ(h200.device.kind, DeviceKind::cuda);
   EXPECT_EQ(DeviceFacts::parse("a100").sm_count, 108);
+}
+
+TEST(DeviceFacts, AGpuThatIsNotHereSaysWhy) {
+  // The core alone knows no GPU.
+  const DeviceFacts none = DeviceFacts::of({DeviceKind::cuda, 1});
+  EXPECT_FALSE(none.present);
+  EXPECT_EQ(none.absence, "this build has no CUDA");
+  EXPECT_EQ(none.to_string(), "cuda:1");
+  EXPECT_EQ(DeviceFacts::parse("cuda:1"), none);
+  EXPECT_EQ(DeviceFacts::parse("cuda").device, (Device{DeviceKind::cuda, 0}));
+  EXPECT_EQ(DeviceFacts::of({}), DeviceFacts::host());
+
+  set_gpu_facts([](int index) {
+    DeviceFacts facts;
+    facts.device = {DeviceKind::cuda, index};
+    facts.name = "cuda:" + std::to_string(index);
+    facts.sm_count = 7;
+    return facts;
+  });
+  const DeviceFacts told = DeviceFacts::parse("cuda:3");
+  set_gpu_facts(nullptr);
+  EXPECT_TRUE(told.present);
+  EXPECT_EQ(told.sm_count, 7);
+  EXPECT_EQ(told.to_string(), "cuda:3");
 }
 
 TEST(DeviceFacts, RefusesByName) {

@@ -1,6 +1,7 @@
 // Offsets that only the device reads: the same table as from the host's, and the same words where
 // they are wrong.
 
+#include <array>
 #include <cstring>
 
 #include "device/place.hpp"
@@ -234,6 +235,38 @@ TEST(DeviceOffsets, NeedABackendThatPlansOnTheDevice) {
   EXPECT_EQ(plan.layouts.q.num_segments(), 1);
   EXPECT_EQ(plan.layouts.q.max_tokens(), 10);
   EXPECT_EQ(plan.waste().rows_computed, 0);
+}
+
+// Nothing but the number of segments is known: what the tensors and the views must bring for that.
+TEST(DeviceOffsets, StageAndRunAskForWhatTheyCanKnow) {
+  const std::vector<std::int32_t> values = {0, 4};
+  StepLayouts layouts;
+  layouts.kv_is_q = true;
+  layouts.q.assign_unread({values.data(), IndexType::int32, 2, 1, kGpu}, "cu_seqlens", 10);
+  Problem problem = cross();
+  problem.kind = AttentionKind::self;
+  problem.dtype = DType::bf16;
+  const TableBackend backend(one_rule());
+  const Plan plan = test::plan_with(backend, problem, layouts);
+  alignas(256) std::array<std::byte, 256> memory{};
+  StageArguments staged;
+  staged.table = {memory.data(), memory.size()};
+  const auto refused = [](auto&& action) {
+    return test::refusal(ErrorCode::invalid_argument, action);
+  };
+  EXPECT_EQ(refused([&] { stage(plan, staged); }), "q has 0 entries; the plan has 2");
+  staged.q = {values.data(), IndexType::int32, 1, 1};
+  EXPECT_EQ(refused([&] { stage(plan, staged); }), "q has 1 entries; the plan has 2");
+  staged.q = {values.data(), IndexType::int32, 2, 1, {DeviceKind::cuda, 1}};
+  EXPECT_EQ(refused([&] { stage(plan, staged); }), "q is on cuda:1; the plan is for cpu");
+
+  RunArguments arguments;
+  arguments.table = staged.table;
+  arguments.q = arguments.k = arguments.v = arguments.out =
+      TensorView::packed(memory.data(), DType::bf16, 1, 2, 64);
+  run(plan, arguments);
+  arguments.k.data = nullptr;
+  EXPECT_EQ(refused([&] { run(plan, arguments); }), "k has no data (null); the plan needs 1 rows");
 }
 
 TEST(DeviceSteps, BeyondThirtyTwoBitsAreRefusedByName) {
