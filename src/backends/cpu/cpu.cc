@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 
 #include "backends/cpu/matrix.hpp"
@@ -15,6 +16,10 @@ using cpu::Variant;
 // Outputs from here on are written past the caches: they would push out what is in use, and their
 // reader comes only after all of them.
 constexpr std::int64_t kStreamBytes = std::int64_t{16} << 20;
+
+// Of the second-level cache, for a band of heads that is fetched while the one before it is in use.
+// Bands of 384 to 1024 KiB of 2 MiB are alike.
+constexpr std::int64_t kBandShare = 5;
 
 std::int64_t unit_rows(const Problem& problem, const DeviceFacts& device) {
   const std::int64_t limit = cpu::unit_rows_limit(problem.head_dim, device.threads);
@@ -157,7 +162,9 @@ class CpuBackend final : public Backend {
     const std::int64_t most = std::min(plan.device.threads, executor.concurrency());
     const int workers = static_cast<int>(std::clamp<std::int64_t>(most, 1, items));
     // Large enough that the next item is usually one's own, small enough to end together.
-    job.claim = workers == 1 ? items : std::clamp<std::int64_t>(items / (workers * 32), 1, 16);
+    job.claim = workers == 1 ? items : claim_of(items / (workers * 32), plan.items_per_unit);
+    job.band_bytes = plan.device.l2_bytes / kBandShare;
+    job.band_heads = std::gcd(job.claim, plan.items_per_unit);
     struct Call {
       cpu::Job& job;
       const cpu::Target& target;
@@ -176,6 +183,15 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  // At most 16 items or one unit, at most `share` and at least one: whole units, or equal parts of
+  // a unit.
+  static std::int64_t claim_of(std::int64_t share, std::int64_t items_per_unit) {
+    const std::int64_t most = std::min(share, std::max<std::int64_t>(items_per_unit, 16));
+    if (most >= items_per_unit) return most / items_per_unit * items_per_unit;
+    std::int64_t claim = std::clamp<std::int64_t>(most, 1, 16);
+    while (items_per_unit % claim != 0) --claim;
+    return claim;
+  }
   static std::int64_t out_bytes(const Plan& plan) {
     return plan.layouts.q.total_tokens() * plan.problem.num_qo_heads * plan.problem.head_dim *
            size_bytes(plan.problem.dtype);

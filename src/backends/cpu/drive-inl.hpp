@@ -16,6 +16,7 @@
 
 #include "ahead-inl.hpp"
 #include "arithmetic.hpp"
+#include "band.hpp"
 #include "finish-inl.hpp"
 #include "job.hpp"
 #include "matrix.hpp"
@@ -55,12 +56,14 @@ class Worker {
     matrix_ = {head_dim_, query_scale_, job.matrix_rows, base};
   }
 
-  // `next`: the item that this worker will probably take after this one, or null.
-  void Run(const Item<T>& item, const Item<T>* next) {
+  // `next`: the item that this worker will probably take after this one, or null. `share`: what to
+  // fetch instead of it, or null.
+  void Run(const Item<T>& item, const Item<T>* next, const BandShare* share) {
     if (item.rows == 0) return;
+    banded_ = share != nullptr;
     if constexpr (std::is_same_v<T, Bf16>) {
       if (job_.matrix_rows > 0 && item.variant == Variant::matrix) {
-        matrix::run_item(item, next, matrix_, background_.prefetcher);
+        matrix::run_item(item, next, share, matrix_, background_.prefetcher);
         return;
       }
     }
@@ -70,6 +73,10 @@ class Worker {
     const std::int64_t end = item.end();
     const int block = block_keys(item.kv_len);
     const std::int64_t step = std::max<std::int64_t>(ChunkLimit(item) / block, 1) * block;
+    if (banded_) {
+      background_.prefetcher.start_spans(share->spans, share->count,
+                                         TicksOfItem(item.rows, end, packs));
+    }
     Chunk chunk;
     chunk.packed = packs;
     // One pass over the values needs no copy.
@@ -110,11 +117,24 @@ class Worker {
     return item.rows <= kInPlaceRows ? std::min(kFewRowsChunk, most) : most;
   }
 
+  // Vectors of one panel, at most, where `left` are left.
+  static int MostVectors(std::int64_t left, bool packed) {
+    return packed || left > 8 ? kPackedRowVectors : kMaxRowVectors;
+  }
+  [[nodiscard]] std::int64_t TicksOfItem(std::int64_t rows, std::int64_t keys, bool packed) const {
+    const std::int64_t vectors = (rows + kLanes - 1) / kLanes;
+    const std::int64_t most = MostVectors(vectors, packed);
+    const std::int64_t panels = (vectors + most - 1) / most;
+    return panels * ticks_of(static_cast<int>(rows / panels),
+                             static_cast<int>((vectors + panels - 1) / panels), head_dim_, keys,
+                             packed);
+  }
+
   // `whole`: the chunk holds all keys of the item, and sums need not outlive a panel.
   void WalkChunk(const Item<T>& item, const Item<T>* next, const Chunk& chunk, int block,
                  bool whole) {
     std::int64_t left = (item.rows + kLanes - 1) / kLanes;  // vectors
-    const int most = chunk.packed || left > 8 ? kPackedRowVectors : kMaxRowVectors;
+    const int most = MostVectors(left, chunk.packed);
     for (std::int64_t row = 0; row < item.rows;) {
       const std::int64_t panels = (left + most - 1) / most;
       const int vectors = static_cast<int>((left + panels - 1) / panels);
@@ -191,6 +211,7 @@ class Worker {
 
   void LookAhead(const Item<T>& item, const Item<T>* next, std::int64_t next_row,
                  const Chunk& chunk, std::int64_t keys, std::int64_t panels_left) {
+    if (banded_) return;  // all of the item's keys and rows have been fetched
     Prefetcher& prefetcher = background_.prefetcher;
     prefetcher.clear();
     if (next_row < item.rows) {
@@ -283,6 +304,7 @@ class Worker {
   KeysAhead<T> ahead_;
   Panel panel_;
   T* to_[kMaxPanelRows] = {};
+  bool banded_ = false;      // the item fetches a share of the next band
   bool hands_over_ = false;  // finished rows go through finished_
 };
 
@@ -292,20 +314,25 @@ void RunItems(Job& job, int worker) {
   const matrix::Tiles tiles(job.matrix_rows > 0);
   Worker<T> self(job, worker);
   const std::int64_t items = job.plan->num_items();
-  for (;;) {
-    const std::int64_t first = job.next.fetch_add(job.claim, std::memory_order_relaxed);
-    if (first >= items) break;
+  const auto take = [&job] { return job.next.fetch_add(job.claim, std::memory_order_relaxed); };
+  const bool ahead = job.claim > 1;
+  for (std::int64_t first = take(); first < items;) {
     const std::int64_t end = std::min(first + job.claim, items);
+    // Small items are claimed one claim ahead: what is fetched ahead is then the worker's own.
+    const std::int64_t after = ahead ? take() : end;
     Item<T> item = item_of<T>(job, first);
     for (std::int64_t id = first; id < end; ++id) {
       // Past its own items a worker looks at the one after: whoever takes it finds it in the shared
       // cache.
-      const bool more = id + 1 < items;
+      const std::int64_t next_id = id + 1 < end ? id + 1 : after;
       Item<T> next;
-      if (more) next = item_of<T>(job, id + 1);
-      self.Run(item, more ? &next : nullptr);
+      if (next_id < items) next = item_of<T>(job, next_id);
+      BandShare share;
+      const bool banded = share_of_item<T>(job, id, end, after, share);
+      self.Run(item, next_id < items ? &next : nullptr, banded ? &share : nullptr);
       item = next;
     }
+    first = ahead ? after : take();
   }
   self.Close();
 }

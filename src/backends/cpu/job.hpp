@@ -21,8 +21,10 @@ struct Job {
   std::size_t worker_bytes = 0;  // of the workspace, for each worker
   // Query heads and rows of one item on the matrix tiles; 0 where they are not used.
   std::int64_t matrix_rows = 0;
-  std::int64_t claim = 1;  // items that a worker takes at once
-  bool stream = false;     // write the outputs past the caches
+  std::int64_t claim = 1;       // items that a worker takes at once
+  std::int64_t band_bytes = 0;  // that are fetched ahead together, at most (band.hpp)
+  std::int64_t band_heads = 1;  // key heads of a band divide this, as it divides a claim
+  bool stream = false;          // write the outputs past the caches
   std::atomic<std::int64_t> next{0};
 };
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/cpu/band.hpp"
 #include "backends/cpu/elements.hpp"
 #include "backends/cpu/job.hpp"
 #include "backends/cpu/prefetch.hpp"
@@ -52,9 +53,9 @@ struct Context {
   void* scratch = nullptr;    // aligned to 64 bytes
 };
 
-// `next`: probably this worker's next item, to be fetched ahead, or null. Precondition: the thread
-// holds Tiles(true).
-void run_item(const Item<Bf16>& item, const Item<Bf16>* next, const Context& context,
-              Prefetcher& prefetcher) noexcept;
+// `next`: probably this worker's next item, to be fetched ahead, or null. `share`: what to fetch
+// instead, or null. Precondition: the thread holds Tiles(true).
+void run_item(const Item<Bf16>& item, const Item<Bf16>* next, const BandShare* share,
+              const Context& context, Prefetcher& prefetcher) noexcept;
 
 }  // namespace ragged::cpu::matrix

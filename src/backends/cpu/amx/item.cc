@@ -27,10 +27,11 @@ inline void finish_stores() { asm volatile("" ::: "memory"); }
 // One item: scores, weights and outputs of its rows, panel by panel and chunk by chunk.
 class ItemRun {
  public:
-  ItemRun(const Item<Bf16>& item, const Item<Bf16>* next, const Context& context,
-          Prefetcher& prefetcher)
+  ItemRun(const Item<Bf16>& item, const Item<Bf16>* next, const BandShare* share,
+          const Context& context, Prefetcher& prefetcher)
       : item_(item),
         next_(next),
+        share_(share),
         context_(context),
         prefetcher_(prefetcher),
         scratch_(context.scratch, context.head_dim, context.max_rows),
@@ -42,6 +43,11 @@ class ItemRun {
         scale_(std::abs(context.scale)) {}
 
   void run() {
+    if (share_ != nullptr) {
+      prefetcher_.start_spans(share_->spans, share_->count, ticks());
+    } else {
+      prefetcher_.clear();
+    }
     open();
     // The largest score of a row's first chunk serves as its reference for all: weights and sums
     // have the exponents of fp32, so only a row whose later scores run far away has to be done
@@ -62,6 +68,7 @@ class ItemRun {
     int head = 0;
     for (int row = 0; row < padded; ++row) {
       Bf16* to = scratch_.queries + row * steps_ * 32;
+      prefetcher_.tick();
       const Bf16* from = item_.q + token * item_.q_token + head * item_.q_head;
       for (int step = 0; step < steps_; ++step) {
         const __mmask32 dims = row < rows_ ? first_lanes(context_.head_dim - step * 32) : 0U;
@@ -88,8 +95,9 @@ class ItemRun {
     for (std::int64_t begin = 0; begin < end; begin += chunk_) {
       count_ = static_cast<int>(std::min<std::int64_t>(chunk_, end - begin));
       first_ = begin == 0;
-      pack_keys(item_.keys, begin, count_, context_.head_dim, scratch_.keys);
-      finite_ = pack_values(item_.keys, begin, count_, context_.head_dim, scratch_.values);
+      pack_keys(item_.keys, begin, count_, context_.head_dim, scratch_.keys, prefetcher_);
+      finite_ =
+          pack_values(item_.keys, begin, count_, context_.head_dim, scratch_.values, prefetcher_);
       for (int row = 0; row < padded; ++row) {
         scratch_.chunk_ends[row] = static_cast<std::int32_t>(
             std::clamp<std::int64_t>(scratch_.ends[row] - begin, 0, count_));
@@ -314,6 +322,7 @@ class ItemRun {
 
   // What the next chunk, or the next item, will read.
   void look_ahead(std::int64_t begin, std::int64_t end, int panels) {
+    if (share_ != nullptr) return;
     prefetcher_.clear();
     if (begin < end) {
       keys_ahead(item_.keys, begin, std::min(begin + chunk_, end));
@@ -329,6 +338,12 @@ class ItemRun {
     prefetcher_.start((panels + 2) * kRounds, context_.head_dim * 2);
   }
 
+  // How often an item ticks: beside each query, each tile of keys, each pair of values, each round.
+  [[nodiscard]] std::int64_t ticks() const {
+    const std::int64_t key_tiles = (item_.kv_len + 31) / 32;
+    return panels_ * kPanelRows + key_tiles * (2 * steps_ + 16) + (panels_ + 2) * kRounds;
+  }
+
   void keys_ahead(const KeySources<Bf16>& keys, std::int64_t begin, std::int64_t end) {
     while (begin < end) {
       const KeyPiece piece = keys.piece(begin, end);
@@ -342,6 +357,7 @@ class ItemRun {
 
   const Item<Bf16>& item_;
   const Item<Bf16>* next_;
+  const BandShare* share_;
   const Context& context_;
   Prefetcher& prefetcher_;
   const Scratch scratch_;
@@ -380,9 +396,9 @@ Tiles::~Tiles() {
   if (used_) asm volatile("tilerelease");
 }
 
-void run_item(const Item<Bf16>& item, const Item<Bf16>* next, const Context& context,
-              Prefetcher& prefetcher) noexcept {
-  amx::ItemRun(item, next, context, prefetcher).run();
+void run_item(const Item<Bf16>& item, const Item<Bf16>* next, const BandShare* share,
+              const Context& context, Prefetcher& prefetcher) noexcept {
+  amx::ItemRun(item, next, share, context, prefetcher).run();
 }
 
 }  // namespace ragged::cpu::matrix

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/amx/target.hpp"
 #include "backends/cpu/elements.hpp"
+#include "backends/cpu/prefetch.hpp"
 #include "backends/cpu/sources.hpp"
 
 RAGGED_AMX_BEGIN
@@ -54,7 +55,7 @@ inline void transpose_16x16(__m512i* r) {
 // Keys [begin, begin + count) to [count / 16, rounded up to even][dim_steps] tiles of
 // [16 dim pairs][16 keys][2]. dim_steps = head_dim / 32, rounded up.
 inline void pack_keys(const KeySources<Bf16>& sources, std::int64_t begin, int count, int head_dim,
-                      Bf16* packed) {
+                      Bf16* packed, Prefetcher& prefetcher) {
   const int dim_steps = (head_dim + 31) / 32;
   const int tiles = (count + 31) / 32 * 2;
   for (int tile = 0; tile < tiles; ++tile) {
@@ -69,6 +70,7 @@ inline void pack_keys(const KeySources<Bf16>& sources, std::int64_t begin, int c
                          : _mm512_setzero_si512();
       }
       transpose_16x16(r);
+      prefetcher.tick();
       for (int i = 0; i < 16; ++i) _mm512_store_si512(packed + i * 32, r[i]);
       packed += kTileElements;
     }
@@ -84,11 +86,12 @@ inline __mmask32 special_lanes(__m512i values) {
 // Values to [count / 32, rounded up][dim_tiles] tiles of [16 key pairs][16 dims][2]. dim_tiles =
 // head_dim / 16, rounded up. True if every value is finite.
 inline bool pack_values(const KeySources<Bf16>& sources, std::int64_t begin, int count,
-                        int head_dim, Bf16* packed) {
+                        int head_dim, Bf16* packed, Prefetcher& prefetcher) {
   const int dim_tiles = (head_dim + 15) / 16;
   __mmask32 special = 0;
   for (int key = 0; key < (count + 31) / 32 * 32; key += 2) {
     Bf16* to = packed + key / 32 * dim_tiles * kTileElements + key % 32 * 16;
+    prefetcher.tick();
     const Bf16* even = key < count ? sources.value(begin + key) : nullptr;
     const Bf16* odd = key + 1 < count ? sources.value(begin + key + 1) : nullptr;
     for (int tile = 0; tile < dim_tiles; ++tile) {
