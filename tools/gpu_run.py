@@ -11,6 +11,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SANITIZER_PARTS = 3
 # Tests whose subject is time or a busy GPU: alone, after the others.
 ALONE = "*/staging.*:*/device_offsets.planning*"
 RANDOM = "*/random.*"
@@ -72,12 +74,14 @@ class Tests:
                  f"--gtest_output=json:{report}"]
         start, status = time.time(), None
         with log.open("w", encoding="utf-8") as stream:
-            try:
-                status = subprocess.run(words, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT,
-                                        env={**os.environ, **environment}, timeout=self.timeout,
-                                        check=False).returncode
-            except subprocess.TimeoutExpired:
-                pass
+            # A group of its own: a sanitizer that is stopped leaves no program on the GPU.
+            with subprocess.Popen(words, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT,
+                                  env={**os.environ, **environment},
+                                  start_new_session=True) as process:
+                try:
+                    status = process.wait(self.timeout)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
         results = json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
         return name, time.time() - start, status, log, results
 
@@ -148,20 +152,24 @@ def run_tests(options):
 
 
 def run_sanitizers(options):
-    """compute-sanitizer over the reduced set, its tools side by side."""
+    """compute-sanitizer over the reduced set: its tools side by side, each in parts."""
     start, tests = time.time(), Tests(options)
     found = []
+    only = REDUCED if options.filter == "*" else options.filter
 
-    def sanitize(tool):
+    def sanitize(job):
+        tool, part = job
         # Plain allocations of the exact size: what the tools watch.
-        return tests.run(f"sanitize_{tool}", REDUCED,
+        return tests.run(f"sanitize_{tool}{part}", only,
                          ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9"),
-                         RAGGED_TEST_CUDA_MALLOC="1")
-    with concurrent.futures.ThreadPoolExecutor(len(SANITIZERS)) as pool:
-        for tool, result in zip(SANITIZERS, pool.map(sanitize, SANITIZERS)):
+                         RAGGED_TEST_CUDA_MALLOC="1", GTEST_TOTAL_SHARDS=str(SANITIZER_PARTS),
+                         GTEST_SHARD_INDEX=str(part))
+    jobs = [(tool, part) for tool in SANITIZERS for part in range(SANITIZER_PARTS)]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for (tool, part), result in zip(jobs, pool.map(sanitize, jobs)):
             log = result[3].read_text(encoding="utf-8", errors="replace").splitlines()
             summary = [line for line in log if "SUMMARY" in line]
-            print(f"{tool}: {summary[-1].lstrip('= ') if summary else 'no summary'} "
+            print(f"{tool} {part}: {summary[-1].lstrip('= ') if summary else 'no summary'} "
                   f"({result[1]:.0f} s)")
             if result[2] == 9 or (result[2] is None and not summary):
                 found.append(tool)
