@@ -11,9 +11,11 @@ namespace ragged::sm80 {
 
 struct KernelArgs {
   device::AttentionArgs a;
-  std::int32_t rule = 0;
-  std::int32_t group = 1;           // query heads of a key head
-  std::int32_t split_keys = 0;      // Tile::split_keys of the rule
+  // Rules of the tile table whose units this launch takes: [first_rule, last_rule].
+  std::int32_t first_rule = 0;
+  std::int32_t last_rule = 0;
+  std::int32_t split_keys[kMaxTileRules] = {};  // Tile::split_keys of each rule
+  std::int32_t group = 1;                       // query heads of a key head
   std::uint32_t heads_inverse = 0;  // 2^32 / a.heads rounded up; unused where heads is 1
   // Scores are scaled by a positive factor: queries are multiplied by query_factor (-1 or 0) where
   // the scale is negative or zero.
@@ -47,6 +49,7 @@ struct Item {
   std::int32_t rows;        // packed; 0: nothing to do, -1: no more items
   std::int32_t min_end;     // keys that the unit's first and last rows see: ends never fall
   std::int32_t max_end;
+  std::int32_t split_keys;  // of the unit's rule
   // Row 0 of: q, packed row 0 of the unit; k and v, key 0 of the segment as if it lay among the
   // fresh keys (prefix_len rows before the first of them); prefix_k and prefix_v, key 0.
   RowPointer pointers[5];
@@ -104,7 +107,8 @@ __device__ __forceinline__ bool fits(const KernelArgs& p, const device::Unit& u)
 // What follows from a unit and the item's id. One warp does it for its block, a pointer a lane.
 template <int kElementBytes>
 __device__ __forceinline__ void fill_item(const KernelArgs& p, const device::Unit& unit,
-                                          std::uint32_t id, std::uint32_t lane, Item& item) {
+                                          std::int32_t split_keys, std::uint32_t id,
+                                          std::uint32_t lane, Item& item) {
   const device::Unit u = unit;
   const bool whole = u.rows > 0 && fits(p, u);
   const auto head_group =
@@ -116,6 +120,7 @@ __device__ __forceinline__ void fill_item(const KernelArgs& p, const device::Uni
     item.head_group = head_group;
     item.first_head = first_head;
     item.rows = whole ? rows : 0;
+    item.split_keys = split_keys;
   }
   if (!whole) return;
   if (lane < 2) {

@@ -33,6 +33,7 @@ KernelSet kernel_set() {
     at(Variant::short128) = short_of<T, kDim, Variant::short128>();
   }
   at(Variant::few) = walk_of<T, kDim, Variant::few>();
+  if constexpr (has_brief(kDim)) at(Variant::brief) = walk_of<T, kDim, Variant::brief>();
   at(Variant::many) = walk_of<T, kDim, Variant::many>();
   return set;
 }

@@ -20,6 +20,25 @@ std::string declines(const Problem& problem);
 // slice of the heads keeps the bits of the whole.
 TileTable tiles(const Problem& problem, const DeviceFacts& device);
 
+// Rules next to each other that one kernel serves: a launch takes the units of all.
+struct RuleGroup {
+  int first = 0;
+  int last = 0;
+  bool splits_keys = false;  // any of them
+};
+// The group that begins with this rule. Pure.
+RuleGroup rule_group(const TileTable& table, int first);
+
+// each(group), for all of a table.
+template <typename Each>
+void for_groups(const TileTable& table, Each&& each) {
+  for (int first = 0; first < table.num_rules;) {
+    const RuleGroup group = rule_group(table, first);
+    each(group);
+    first = group.last + 1;
+  }
+}
+
 // Workspace of a plan: counters, then partial results. A slot holds one piece of one unit's keys
 // for one head group. The pieces of one unit take slots in chunk order:
 //   Unit::partial = first slot of the unit + chunk * head_groups,  + head group (the kernel adds)
@@ -42,20 +61,23 @@ std::int64_t useful_slots(const TileTable& table, const Problem& problem,
                           const DeviceFacts& device);
 
 struct LaunchShape {
-  std::int64_t max_units = 0;  // of the rule: exact, or the ceiling of a captured launch
+  std::int64_t max_units = 0;  // of the rules: exact, or the ceiling of a captured launch
   int sm_count = 0;
+  // May run beside the launch before it on the stream, which must be another group of the same run.
+  // Only where the device has programmatic dependent launch (sm_90).
+  bool beside_previous = false;
   Workspace workspace;
   void* stream = nullptr;  // cudaStream_t
 };
 
-// Loads the kernel of a rule onto the current device, so that a launch may be captured at once. A
+// Loads the kernel of a group onto the current device, so that a launch may be captured at once. A
 // cudaError_t as int; 0 is success.
-int prepare(int rule, const TileTable& table, DType dtype, int head_dim);
+int prepare(const RuleGroup& rules, const TileTable& table, DType dtype, int head_dim);
 
-// Launches the units of one rule on the current device: args.table and args.units are read on the
+// Launches the units of a group on the current device: args.table and args.units are read on the
 // device. Writes the rows of those units alone. args.workspace as in shape.workspace, 256-byte
-// aligned. Rules may be launched in any order, on one stream. A cudaError_t as int.
-int launch(int rule, const TileTable& table, DType dtype, const device::AttentionArgs& args,
-           const LaunchShape& shape);
+// aligned. Groups may be launched in any order, on one stream. A cudaError_t as int.
+int launch(const RuleGroup& rules, const TileTable& table, DType dtype,
+           const device::AttentionArgs& args, const LaunchShape& shape);
 
 }  // namespace ragged::sm80

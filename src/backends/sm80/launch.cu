@@ -1,4 +1,4 @@
-// Finds the kernel of a rule and launches it over a device table.
+// Finds the kernel of a group of rules and launches it over a device table.
 
 #include <algorithm>
 #include <array>
@@ -87,13 +87,16 @@ bool aligned(const device::TensorArg& tensor, std::int64_t element_bytes) {
          whole(tensor.head_stride);
 }
 
-KernelArgs arguments(int rule, const Tile& tile, DType dtype, const device::AttentionArgs& args,
-                     const Workspace& workspace) {
+KernelArgs arguments(const RuleGroup& rules, const TileTable& table, DType dtype,
+                     const device::AttentionArgs& args, const Workspace& workspace) {
   KernelArgs p;
   p.a = args;
-  p.rule = rule;
+  p.first_rule = rules.first;
+  p.last_rule = rules.last;
+  for (int rule = rules.first; rule <= rules.last; ++rule) {
+    p.split_keys[rule] = table.rules[rule].tile.split_keys;
+  }
   p.group = args.num_qo_heads / args.num_kv_heads;
-  p.split_keys = tile.split_keys;
   p.heads_inverse = static_cast<std::uint32_t>(
       (std::uint64_t{1} << 32U) / static_cast<std::uint32_t>(args.heads) + 1);
   // A scale that fp32 holds only as a denormal number is taken for zero.
@@ -123,30 +126,38 @@ KernelArgs arguments(int rule, const Tile& tile, DType dtype, const device::Atte
 
 }  // namespace
 
-int prepare(int rule, const TileTable& table, DType dtype, int head_dim) {
-  Entry* entry = find(dtype, head_dim, table.rules[rule].tile.variant);
+int prepare(const RuleGroup& rules, const TileTable& table, DType dtype, int head_dim) {
+  Entry* entry = find(dtype, head_dim, table.rules[rules.first].tile.variant);
   int fitting = 0;
   return entry == nullptr ? cudaErrorInvalidDeviceFunction : entry->ready(fitting);
 }
 
-int launch(int rule, const TileTable& table, DType dtype, const device::AttentionArgs& args,
-           const LaunchShape& shape) {
-  const Tile& tile = table.rules[rule].tile;
-  Entry* entry = find(dtype, args.head_dim, tile.variant);
+int launch(const RuleGroup& rules, const TileTable& table, DType dtype,
+           const device::AttentionArgs& args, const LaunchShape& shape) {
+  Entry* entry = find(dtype, args.head_dim, table.rules[rules.first].tile.variant);
   if (entry == nullptr) return cudaErrorInvalidDeviceFunction;
   int fitting = 0;
   if (const cudaError_t e = entry->ready(fitting); e != cudaSuccess) return e;
   std::int64_t blocks = std::int64_t{fitting} * shape.sm_count;
   // Blocks that may take pieces in turn have a slot each.
-  if (tile.split_keys > 0) blocks = std::min(blocks, shape.workspace.turn_slots);
+  if (rules.splits_keys) blocks = std::min(blocks, shape.workspace.turn_slots);
   blocks = std::min(blocks, shape.max_units * args.head_groups);
   if (blocks <= 0) return cudaSuccess;
-  KernelArgs p = arguments(rule, tile, dtype, args, shape.workspace);
+  KernelArgs p = arguments(rules, table, dtype, args, shape.workspace);
   void* parameters[] = {&p};
-  return cudaLaunchKernel(entry->kernel.function, dim3(static_cast<unsigned>(blocks)),
-                          dim3(static_cast<unsigned>(entry->kernel.threads)), parameters,
-                          static_cast<std::size_t>(entry->kernel.smem_bytes),
-                          static_cast<cudaStream_t>(shape.stream));
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(entry->kernel.threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(entry->kernel.smem_bytes);
+  config.stream = static_cast<cudaStream_t>(shape.stream);
+  cudaLaunchAttribute beside = {};
+  beside.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  beside.val.programmaticStreamSerializationAllowed = 1;
+  if (shape.beside_previous) {
+    config.attrs = &beside;
+    config.numAttrs = 1;
+  }
+  return cudaLaunchKernelExC(&config, entry->kernel.function, parameters);
 }
 
 }  // namespace ragged::sm80

@@ -66,6 +66,20 @@ __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&to)[4],
                : "r"(from));
 }
 
+// Lets the next launch of the run begin as soon as this one leaves room: where the hardware can,
+// and the launch asks for it.
+__device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Ends after the launches before this one have: what comes after it on the stream waits for all.
+__device__ __forceinline__ void wait_for_prerequisites() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

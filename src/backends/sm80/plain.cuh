@@ -258,12 +258,14 @@ __global__ void __launch_bounds__(kPlainThreads)
   __shared__ ScheduleMemory schedule_memory;
   const Plain<kDim> plain(p, reinterpret_cast<float*>(memory));
   Schedule<4> schedule(p, schedule_memory);
+  launch_dependents();
   for (schedule.start(); schedule.more(); schedule.advance()) {
     schedule.fetch();
     if (schedule.item().rows > 0) plain.item(schedule.item());
     schedule.prefetch();
   }
   schedule.finish();
+  wait_for_prerequisites();
 }
 
 }  // namespace ragged::sm80

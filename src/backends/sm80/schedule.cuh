@@ -14,6 +14,8 @@ namespace ragged::sm80 {
 struct ScheduleMemory {
   Item items[2];
   device::Unit next;
+  std::int32_t next_split_keys;
+  std::uint32_t num_items;
 };
 
 // for (schedule.start(); schedule.more(); schedule.advance()) { ... schedule.item() ... }
@@ -25,8 +27,14 @@ class Schedule {
 
   __device__ __forceinline__ void start() {
     if (threadIdx.x < 32) {
-      if (threadIdx.x == 0 && blockIdx.x < num_items()) {
-        memory_.next = load_unit(unit_of(blockIdx.x));
+      if (threadIdx.x == 0) {
+        std::int32_t units = 0;
+        for (std::int32_t rule = p_.first_rule; rule <= p_.last_rule; ++rule) {
+          units += p_.a.table->num_units[rule];
+        }
+        memory_.num_items =
+            static_cast<std::uint32_t>(units) * static_cast<std::uint32_t>(p_.a.head_groups);
+        if (blockIdx.x < num_items()) memory_.next = load_unit(unit_of(blockIdx.x));
       }
       publish(blockIdx.x, 0);
     }
@@ -39,8 +47,8 @@ class Schedule {
   // Asks for the next item; called early in an item, so that the answer is there for prefetch().
   __device__ __forceinline__ void fetch() {
     if (threadIdx.x == 0) {
-      fetched_ =
-          many_rounds() ? atomicAdd(&p_.a.table->next_item[p_.rule], 1U) + gridDim.x : num_items();
+      fetched_ = many_rounds() ? atomicAdd(&p_.a.table->next_item[p_.first_rule], 1U) + gridDim.x
+                               : num_items();
     }
   }
   // Asks for its unit; called once per item, after fetch() and before its copies are waited for in
@@ -69,30 +77,38 @@ class Schedule {
     if (threadIdx.x != 0 || !many_rounds()) return;
     device::TableHeader& table = *p_.a.table;
     __threadfence();
-    if (atomicAdd(&table.blocks_done[p_.rule], 1U) == gridDim.x - 1) {
-      table.next_item[p_.rule] = 0;
-      table.blocks_done[p_.rule] = 0;
+    if (atomicAdd(&table.blocks_done[p_.first_rule], 1U) == gridDim.x - 1) {
+      table.next_item[p_.first_rule] = 0;
+      table.blocks_done[p_.first_rule] = 0;
     }
   }
 
  private:
   [[nodiscard]] __device__ __forceinline__ std::uint32_t num_items() const {
-    return static_cast<std::uint32_t>(p_.a.table->num_units[p_.rule]) *
-           static_cast<std::uint32_t>(p_.a.head_groups);
+    return memory_.num_items;
   }
   [[nodiscard]] __device__ __forceinline__ bool many_rounds() const {
     return num_items() > gridDim.x;
   }
+  // The unit of an item, and how its rule splits keys. Rules from the last: it has the longest
+  // segments, and what takes longest goes first.
   [[nodiscard]] __device__ __forceinline__ const device::Unit* unit_of(std::uint32_t id) const {
-    return p_.a.units + p_.a.table->first_unit[p_.rule] +
-           id / static_cast<std::uint32_t>(p_.a.head_groups);
+    auto index = static_cast<std::int32_t>(id / static_cast<std::uint32_t>(p_.a.head_groups));
+    std::int32_t rule = p_.last_rule;
+    for (; rule > p_.first_rule; --rule) {
+      const std::int32_t units = p_.a.table->num_units[rule];
+      if (index < units) break;
+      index -= units;
+    }
+    memory_.next_split_keys = p_.split_keys[rule];
+    return p_.a.units + p_.a.table->first_unit[rule] + index;
   }
   // By the first warp.
   __device__ __forceinline__ void publish(std::uint32_t id, int phase) {
     __syncwarp();
     Item& item = memory_.items[phase];
     if (id < num_items()) {
-      fill_item<kElementBytes>(p_, memory_.next, id, threadIdx.x, item);
+      fill_item<kElementBytes>(p_, memory_.next, memory_.next_split_keys, id, threadIdx.x, item);
     } else if (threadIdx.x == 0) {
       item.rows = -1;
     }

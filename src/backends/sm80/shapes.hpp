@@ -11,10 +11,11 @@ enum class Variant : std::int32_t {
   short64 = 0,  // keys fit 64: one pass, two warps
   short128,     // keys fit 128: one pass, four warps
   few,          // streams keys, 64 rows
+  brief,        // streams keys in small steps: segments of some hundred keys
   many,         // streams keys, 128 rows where registers allow
   fp32,         // plain products
 };
-inline constexpr int kNumVariants = 5;
+inline constexpr int kNumVariants = 6;
 
 inline constexpr int kMaxHeadDim = 256;
 
@@ -42,8 +43,17 @@ constexpr WalkShape few_shape(int padded_dim) {
   if (padded_dim <= 128) return {4, 1, 64, 2};
   return {4, 1, 32, 2};
 }
+// Three blocks of smaller steps hide more of an item's start and end than two of larger ones. D 64
+// on one H200, two blocks of 64 keys against three of 32, us:
+//   higgs-audio (200 tokens) 130, 106; dinov3-32 (201) 57, 52; bge-base-256 (up to 512) 478, 433
+//   vit-large-64 (1024) 1042, 1070; whisper-16 (1500) 734, 752
+inline constexpr WalkShape kBriefShape = {4, 2, 32, 3};
+inline constexpr int kMostBriefKeys = 512;
+constexpr bool has_brief(int padded_dim) { return padded_dim > 48 && padded_dim <= 64; }
+
 constexpr WalkShape walk_shape(Variant variant, int padded_dim) {
-  return variant == Variant::few ? few_shape(padded_dim) : many_shape(padded_dim);
+  if (variant == Variant::few) return few_shape(padded_dim);
+  return variant == Variant::brief ? kBriefShape : many_shape(padded_dim);
 }
 constexpr int walk_smem_bytes(const WalkShape& shape, int padded_dim) {
   return (shape.rows() + 4 * shape.keys) * padded_dim * 2 + shape.rows() * 4;

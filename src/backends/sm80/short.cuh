@@ -118,6 +118,7 @@ __global__ void __launch_bounds__(short_shape(kVariant, kDim).threads(),
   const Short<T, kDim, kShape> work{p,    threadIdx.x / 32,  threadIdx.x % 32,
                                     base, base + kTileBytes, base + 2 * kTileBytes};
   Schedule<2> schedule(p, schedule_memory);
+  launch_dependents();
   schedule.start();
   if (schedule.more()) {
     zero_padding<kDim, kShape.threads()>(base, 3 * kShape.rows(), p.a.head_dim);
@@ -130,6 +131,7 @@ __global__ void __launch_bounds__(short_shape(kVariant, kDim).threads(),
     if (item.rows > 0) work.compute(item);
   }
   schedule.finish();
+  wait_for_prerequisites();
 }
 
 }  // namespace ragged::sm80

@@ -83,10 +83,10 @@ class Sm80 final : public Backend {
   void prepare(const Plan& plan) const override {
     const device::CurrentDevice current(plan.device.device.index);
     device::prepare_stage();
-    for (int rule = 0; rule < plan.tiles.num_rules; ++rule) {
-      check(sm80::prepare(rule, plan.tiles, plan.problem.dtype, plan.problem.head_dim),
+    sm80::for_groups(plan.tiles, [&](const sm80::RuleGroup& rules) {
+      check(sm80::prepare(rules, plan.tiles, plan.problem.dtype, plan.problem.head_dim),
             "loading a kernel of sm80");
-    }
+    });
   }
 
   void stage(const Plan& plan, const StageArguments& arguments) const override {
@@ -106,17 +106,21 @@ class Sm80 final : public Backend {
     shape.sm_count = plan.device.sm_count;
     shape.workspace = memory.workspace;
     shape.stream = arguments.stream.handle;
-    // Where only the device knows the lengths, every rule may have every unit.
+    // Where only the device knows the lengths, every group may have every unit.
     const bool counted = !plan.ceilings && plan.layouts.known();
     const std::int64_t pieces = memory.table.max_entries - memory.table.max_units;
-    for (int rule = 0; rule < plan.tiles.num_rules; ++rule) {
-      const std::int64_t units = plan.rule_units[static_cast<std::size_t>(rule)];
-      if (counted && units == 0) continue;
-      const bool splits = plan.tiles.rules[rule].tile.split_keys > 0;
-      shape.max_units = counted ? units + (splits ? pieces : 0) : memory.table.max_entries;
-      check(sm80::launch(rule, plan.tiles, plan.problem.dtype, args, shape),
+    sm80::for_groups(plan.tiles, [&](const sm80::RuleGroup& rules) {
+      std::int64_t units = 0;
+      for (int rule = rules.first; rule <= rules.last; ++rule) {
+        units += plan.rule_units[static_cast<std::size_t>(rule)];
+      }
+      if (counted && units == 0) return;
+      shape.max_units =
+          counted ? units + (rules.splits_keys ? pieces : 0) : memory.table.max_entries;
+      check(sm80::launch(rules, plan.tiles, plan.problem.dtype, args, shape),
             "starting a kernel of sm80");
-    }
+      shape.beside_previous = plan.device.sm_arch >= 90;
+    });
   }
 
  private:

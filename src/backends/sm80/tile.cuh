@@ -25,7 +25,7 @@ struct TileLayout {
   static __device__ __forceinline__ std::uint32_t at(std::uint32_t row, std::uint32_t chunk) {
     return row * kPitch + 16 * (chunk ^ exchange(row));
   }
-  // From the address of chunk 0 or 1 to that of the chunk 2 * step further. kAligned address bits
+  // From the address of chunk 0 or 1 to that of the chunk 2 * step further. The lower address bits
   // are free of carries as rows begin at multiples of the exchanged chunks.
   static __device__ __forceinline__ std::uint32_t step(std::uint32_t address, int step) {
     if constexpr (kSteps % 4 == 0) return (address ^ (32U * (step & 3))) + 128U * (step >> 2);

@@ -111,11 +111,22 @@ TileTable tiles(const Problem& problem, const DeviceFacts& /*device*/) {
   // partial results: it has eight tiles of keys, or sixteen where there are many pieces.
   const int step = 8 * many.keys;
   add(table, 64, kAnyLength, walk(Variant::few, few, step));
+  if (has_brief(dim)) add(table, kAnyLength, kMostBriefKeys, walk(Variant::brief, kBriefShape, 0));
   add(table, 128, 8 * step, walk(Variant::many, many, step));
   add(table, 128, kAnyLength, walk(Variant::many, many, 2 * step));
   add(table, 512, kAnyLength, walk(Variant::many, many, 8 * step));
   add(table, kAnyLength, kAnyLength, walk(Variant::many, many, 0));
   return table;
+}
+
+RuleGroup rule_group(const TileTable& table, int first) {
+  RuleGroup group{first, first, table.rules[first].tile.split_keys > 0};
+  while (group.last + 1 < table.num_rules &&
+         table.rules[group.last + 1].tile.variant == table.rules[first].tile.variant) {
+    ++group.last;
+    group.splits_keys = group.splits_keys || table.rules[group.last].tile.split_keys > 0;
+  }
+  return group;
 }
 
 Workspace workspace(const TileTable& table, const Problem& problem, const DeviceFacts& device,

@@ -147,7 +147,7 @@ struct Walk {
     }
     float out[kRowTiles][kDim / 8][4];
     RowState rows[kRowTiles][2];
-    const std::int32_t step = p.split_keys > 0 ? p.split_keys : item.max_end;
+    const std::int32_t step = item.split_keys > 0 ? item.split_keys : item.max_end;
     // Pieces that some row sees. One at least: rows without keys are written too.
     const std::int32_t pieces = item.max_end > step ? (item.max_end + step - 1) / step : 1;
     const bool in_turn = item.unit.partial < 0 || pieces == 1;
@@ -207,6 +207,7 @@ __global__ void __launch_bounds__(walk_shape(kVariant, kDim).threads(),
       p, threadIdx.x / 32, threadIdx.x % 32, base,
       reinterpret_cast<std::int32_t*>(memory + kTileRows * TileLayout<kDim>::kPitch)};
   Schedule<2> schedule(p, schedule_memory);
+  launch_dependents();
   schedule.start();
   if (schedule.more()) zero_padding<kDim, kShape.threads()>(base, kTileRows, p.a.head_dim);
   for (; schedule.more(); schedule.advance()) {
@@ -215,6 +216,7 @@ __global__ void __launch_bounds__(walk_shape(kVariant, kDim).threads(),
     schedule.prefetch();
   }
   schedule.finish();
+  wait_for_prerequisites();
 }
 
 }  // namespace ragged::sm80

@@ -354,9 +354,10 @@ int main(int argc, char** argv) {
   int failed = 0;
   int run = 0;
   const auto one = [&](const Case& c, unsigned seed) {
-    if (!sm80::declines(c.problem).empty() ||
-        sm80::prepare(0, sm80::tiles(c.problem, facts()), c.problem.dtype, c.problem.head_dim) !=
-            0) {
+    if (!sm80::declines(c.problem).empty()) return;
+    const TileTable table = sm80::tiles(c.problem, facts());
+    if (sm80::prepare(sm80::rule_group(table, 0), table, c.problem.dtype, c.problem.head_dim) !=
+        0) {
       return;
     }
     ++run;

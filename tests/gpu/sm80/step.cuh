@@ -256,15 +256,19 @@ struct Step {
   Step(const Step&) = delete;
 
   void launch(const device::AttentionArgs& a, cudaStream_t stream) const {
-    for (int rule = 0; rule < tiles.num_rules; ++rule) {
-      if (table.header.num_units[rule] == 0) continue;
-      sm80::LaunchShape shape;
-      shape.max_units = table.header.num_units[rule];
-      shape.sm_count = sm_count;
-      shape.workspace = workspace;
-      shape.stream = stream;
-      CHECK_CUDA(sm80::launch(rule, tiles, c.problem.dtype, a, shape));
-    }
+    sm80::LaunchShape shape;
+    shape.sm_count = sm_count;
+    shape.workspace = workspace;
+    shape.stream = stream;
+    sm80::for_groups(tiles, [&](const sm80::RuleGroup& rules) {
+      shape.max_units = 0;
+      for (int rule = rules.first; rule <= rules.last; ++rule) {
+        shape.max_units += table.header.num_units[rule];
+      }
+      if (shape.max_units == 0) return;
+      CHECK_CUDA(sm80::launch(rules, tiles, c.problem.dtype, a, shape));
+      shape.beside_previous = true;
+    });
   }
 };
 
