@@ -81,13 +81,12 @@ std::string describe(const StepLayouts& layouts) {
   return text;
 }
 
-std::string describe(const TileRule& rule, bool last) {
+std::string describe(const TileRule& rule, const std::string& kernel, bool last) {
   constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
   const Tile& tile = rule.tile;
   std::string text = counted(tile.q_rows, "query row") + " x " + counted(tile.kv_rows, "key") +
                      ", units of " + counted(tile.unit_rows, "row") + ", " +
-                     counted(tile.heads, "head") + " at once, variant " +
-                     std::to_string(tile.variant);
+                     counted(tile.heads, "head") + " at once, " + kernel;
   if (tile.row_step != 0 || tile.key_step != 0) {
     text += ", cut to " + counted(tile.row_step != 0 ? tile.row_step : tile.q_rows, "row") + " x " +
             counted(tile.key_step != 0 ? tile.key_step : tile.kv_rows, "key") + " at the ends";
@@ -119,7 +118,9 @@ std::string Plan::explain() const {
                device.to_string() + (device.present ? "" : " (not the machine that this runs on)"));
   text += line("backend", backend_name + ": " + choice_reason);
   for (int i = 0; i < tiles.num_rules; ++i) {
-    text += line(i == 0 ? "tiles" : "", describe(tiles.rules[i], i + 1 == tiles.num_rules));
+    const TileRule& rule = tiles.rules[i];
+    text += line(i == 0 ? "tiles" : "",
+                 describe(rule, backend->kernel_of(rule.tile), i + 1 == tiles.num_rules));
   }
   text += line("work",
                counted(num_units, "unit") + " x " + counted(items_per_unit, "head group") + " = " +

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <ragged/version.hpp>
 
 #include "atomic_file.hpp"
@@ -27,6 +28,7 @@ struct RunOptions {
   std::optional<int> repeats;  // none: 5, or fewer where that takes seconds
   CheckRows check;
   bool one_line = false;
+  bool json = false;
 };
 
 struct Verdict {
@@ -119,6 +121,50 @@ void print_line(const FileCase& file, const Execution& execution, const std::vec
   std::cout << '\n';
 }
 
+// Numbers that JSON has no form for, NaN and infinities, as their names.
+nlohmann::ordered_json number_json(double value) {
+  if (std::isfinite(value)) return value;
+  return scientific(value);
+}
+
+nlohmann::ordered_json error_json(const Worst& worst, double tolerance) {
+  nlohmann::ordered_json json = {{"largest_error", number_json(worst.error)},
+                                 {"tolerance", tolerance},
+                                 {"compared", worst.compared}};
+  if (worst.compared > 0) {
+    json["segment"] = worst.row.segment;
+    json["token"] = worst.row.token;
+    json["head"] = worst.head;
+    if (worst.dim >= 0) json["dim"] = worst.dim;
+    json["expected"] = number_json(worst.expected);
+    json["got"] = number_json(worst.got);
+  }
+  return json;
+}
+
+void print_json(const FileCase& file, const Execution& execution, const std::vector<double>& times,
+                const Verdict& verdict) {
+  const Plan& plan = execution.plan();
+  const double us = median(times);
+  nlohmann::ordered_json json = {{"name", file.c.name},
+                                 {"case", file.c.describe()},
+                                 {"backend", plan.backend_name},
+                                 {"device", plan.device.to_string()},
+                                 {"tiles", tiles_text(plan)},
+                                 {"us", us},
+                                 {"spread_percent", 100 * spread(times)},
+                                 {"runs", times.size()},
+                                 {"gflops", plan.flops() / us / 1e3}};
+  if (verdict.checked) {
+    json["against"] = verdict.against;
+    json["tolerance_reason"] = verdict.tolerance.reason;
+    json["out"] = error_json(verdict.out, verdict.tolerance.out);
+    if (verdict.lse.compared > 0) json["lse"] = error_json(verdict.lse, verdict.tolerance.lse);
+    json["right"] = verdict.right;
+  }
+  std::cout << json.dump(1) << '\n';
+}
+
 safetensors::ElementType element_type(DType dtype) {
   switch (dtype) {
     case DType::bf16:
@@ -160,6 +206,9 @@ std::vector<double> timed_runs(Execution& execution, const Inputs& inputs, Resul
 }
 
 int act(const RunOptions& o) {
+  if (o.json && o.one_line) {
+    throw Error(ErrorCode::invalid_argument, "--json: expected it without --one-line, got both");
+  }
   if (!o.output.empty()) expect_writable(o.output);
   FileCase file;
   if (!o.input.empty()) {
@@ -179,7 +228,8 @@ int act(const RunOptions& o) {
   execution.fetch(result);
   const Verdict verdict = check(o, file, execution.plan(), result);
   if (verdict.right && !o.output.empty()) write_output(o.output, execution.plan(), result);
-  (o.one_line ? print_line : print_lines)(file, execution, times, verdict);
+  const auto print = o.json ? print_json : o.one_line ? print_line : print_lines;
+  print(file, execution, times, verdict);
   return verdict.right ? 0 : 1;
 }
 
@@ -190,11 +240,13 @@ Command add_run(CLI::App& program) {
   CLI::App* app = add_command(
       program, "run",
       "Compute attention and compare it with the right answer; 0 within tolerance, 1 not");
-  add_value(*app, "", "--input", "FILE",
-            "A safetensors file with q, k, v and cu_seqlens (or q_cu_seqlens and kv_cu_seqlens), "
-            "and out and lse to compare with. Example: --input "
-            "examples/data/whisper_cross_bf16.safetensors",
-            [o](const std::string& text) { o->input = text; });
+  add_value(
+      *app, "", "--input", "FILE",
+      "A safetensors file with q, k, v and cu_seqlens (or q_cu_seqlens and kv_cu_seqlens; with "
+      "prefix_k, prefix_v and prefix_cu_seqlens where keys lie in two sources), and out and lse to "
+      "compare with. Example: --input "
+      "examples/data/whisper_cross_bf16.safetensors",
+      [o](const std::string& text) { o->input = text; });
   add_value(
       *app, "", "--output", "FILE",
       "Write out and lse as safetensors, if they are right. Example: --output out.safetensors",
@@ -214,6 +266,7 @@ Command add_run(CLI::App& program) {
             "Rows to compare with the reference: auto, all, none or a count. Example: --check 100",
             [o](const std::string& text) { o->check = parse_check_rows("--check", text); });
   add_flag(*app, "", "--one-line", "Print one line. Example: --lengths 17 --one-line", o->one_line);
+  add_flag(*app, "", "--json", "Print JSON. Example: --lengths 17 --json", o->json);
   return {app, [o] { return act(*o); }};
 }
 

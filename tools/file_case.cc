@@ -136,6 +136,13 @@ std::vector<std::int64_t> read_lengths(const Source& source, const char* name, s
   return lengths;
 }
 
+void same_segments(const Source& source, const char* name, const std::vector<std::int64_t>& lengths,
+                   const char* q_name, const std::vector<std::int64_t>& q_lengths) {
+  if (lengths.size() == q_lengths.size()) return;
+  source.refuse(std::string(name) + ": expected the " + std::to_string(q_lengths.size()) +
+                " segments of " + q_name + ", got " + std::to_string(lengths.size()));
+}
+
 Case describe_case(const Source& source, const Inputs& in, const CaseOptions& options) {
   Case c;
   Problem& p = c.problem;
@@ -159,6 +166,15 @@ Case describe_case(const Source& source, const Inputs& in, const CaseOptions& op
     }
     p.kind = p.block_size > 0 ? AttentionKind::block_causal : AttentionKind::self;
     c.q_lengths = read_lengths(source, "cu_seqlens", in.q.tokens());
+    if (source.has("prefix_cu_seqlens")) {
+      if (p.block_size > 0) {
+        source.refuse("block_size: expected it without a prefix, got prefix_cu_seqlens");
+      }
+      p.kind = AttentionKind::prefixed;
+      p.two_sources = true;
+      c.prefix_lengths = read_lengths(source, "prefix_cu_seqlens", in.prefix_k.tokens());
+      same_segments(source, "prefix_cu_seqlens", c.prefix_lengths, "cu_seqlens", c.q_lengths);
+    }
     if (in.k.tokens() != in.q.tokens()) {
       source.refuse("k: expected the " + std::to_string(in.q.tokens()) + " rows of q, got " +
                     std::to_string(in.k.tokens()));
@@ -170,39 +186,56 @@ Case describe_case(const Source& source, const Inputs& in, const CaseOptions& op
     p.kind = p.causal ? AttentionKind::prefixed : AttentionKind::cross;
     c.q_lengths = read_lengths(source, "q_cu_seqlens", in.q.tokens());
     c.kv_lengths = read_lengths(source, "kv_cu_seqlens", in.k.tokens());
-    if (c.kv_lengths.size() != c.q_lengths.size()) {
-      source.refuse("kv_cu_seqlens: expected the " + std::to_string(c.q_lengths.size()) +
-                    " segments of q_cu_seqlens, got " + std::to_string(c.kv_lengths.size()));
-    }
+    same_segments(source, "kv_cu_seqlens", c.kv_lengths, "q_cu_seqlens", c.q_lengths);
   }
   return c;
+}
+
+std::string text_of(const Tensor& t) { return shape_text({t.tokens(), t.heads(), t.head_dim()}); }
+
+// Keys and values of one source, which go with q.
+void read_keys(const Source& source, const Tensor& q, const char* k_name, const char* v_name,
+               Tensor& k, Tensor& v) {
+  k = source.tensor(k_name);
+  v = source.tensor(v_name);
+  if (v.tokens() != k.tokens() || v.heads() != k.heads() || v.head_dim() != k.head_dim()) {
+    source.refuse(std::string(v_name) + ": expected the shape of " + k_name + " " + text_of(k) +
+                  ", got " + text_of(v));
+  }
+  if (k.head_dim() != q.head_dim()) {
+    source.refuse(std::string(k_name) + ": expected the head_dim of q " +
+                  std::to_string(q.head_dim()) + ", got " + std::to_string(k.head_dim()));
+  }
+  for (const Tensor* other : {&k, &v}) {
+    if (other->dtype() != q.dtype()) {
+      source.refuse(std::string(other == &k ? k_name : v_name) + ": expected the dtype of q " +
+                    std::string(to_string(q.dtype())) + ", got " +
+                    std::string(to_string(other->dtype())));
+    }
+  }
 }
 
 Inputs read_inputs(const Source& source) {
   Inputs in;
   in.q = source.tensor("q");
-  in.k = source.tensor("k");
-  in.v = source.tensor("v");
-  const auto text = [](const Tensor& t) {
-    return shape_text({t.tokens(), t.heads(), t.head_dim()});
-  };
-  if (in.v.tokens() != in.k.tokens() || in.v.heads() != in.k.heads() ||
-      in.v.head_dim() != in.k.head_dim()) {
-    source.refuse("v: expected the shape of k " + text(in.k) + ", got " + text(in.v));
+  read_keys(source, in.q, "k", "v", in.k, in.v);
+  bool prefixed = false;
+  for (const char* name : {"prefix_k", "prefix_v", "prefix_cu_seqlens"}) {
+    prefixed = prefixed || source.has(name);
   }
-  if (in.k.head_dim() != in.q.head_dim()) {
-    source.refuse("k: expected the head_dim of q " + std::to_string(in.q.head_dim()) + ", got " +
-                  std::to_string(in.k.head_dim()));
-  }
-  for (const Tensor* other : {&in.k, &in.v}) {
-    if (other->dtype() != in.q.dtype()) {
-      source.refuse(std::string(other == &in.k ? "k" : "v") + ": expected the dtype of q " +
-                    std::string(to_string(in.q.dtype())) + ", got " +
-                    std::string(to_string(other->dtype())));
+  if (prefixed) {
+    if (!source.has("prefix_cu_seqlens") || !source.has("cu_seqlens")) {
+      source.refuse("prefix_k: expected prefix_cu_seqlens and cu_seqlens with it, got " +
+                    std::string(source.has("cu_seqlens") ? "cu_seqlens" : "no cu_seqlens"));
+    }
+    read_keys(source, in.q, "prefix_k", "prefix_v", in.prefix_k, in.prefix_v);
+    if (in.prefix_k.heads() != in.k.heads()) {
+      source.refuse("prefix_k: expected the " + std::to_string(in.k.heads()) + " heads of k, got " +
+                    std::to_string(in.prefix_k.heads()));
     }
   }
   if (in.q.heads() > 65535 || in.k.heads() > 65535 || in.q.head_dim() > 65535) {
-    source.refuse("q: expected at most 65535 heads and columns, got " + text(in.q));
+    source.refuse("q: expected at most 65535 heads and columns, got " + text_of(in.q));
   }
   return in;
 }
@@ -262,7 +295,8 @@ FileCase read_case(const std::string& path, const CaseOptions& options) {
     result.expected = std::move(expected);
   }
   if (result.c.problem.dtype != result.inputs.q.dtype()) {
-    for (Tensor* tensor : {&result.inputs.q, &result.inputs.k, &result.inputs.v}) {
+    Inputs& in = result.inputs;
+    for (Tensor* tensor : {&in.q, &in.k, &in.v, &in.prefix_k, &in.prefix_v}) {
       *tensor = converted(*tensor, result.c.problem.dtype);
     }
   }

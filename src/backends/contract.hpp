@@ -47,6 +47,10 @@ class Backend {
   // bound the scratch. Precondition: declines() is empty.
   [[nodiscard]] virtual Tuning tune(const Problem& problem, const DeviceFacts& device,
                                     const StepTotals& totals) const = 0;
+  // Which of its kernels walks such a tile, for explanations: "keys in place".
+  [[nodiscard]] virtual std::string kernel_of(const Tile& tile) const {
+    return "kernel " + std::to_string(tile.variant);
+  }
   // True if a step's units are placed by the device, in stage(): plans then hold their number
   // alone.
   [[nodiscard]] virtual bool plans_on_device() const noexcept { return false; }

@@ -142,6 +142,17 @@ class CpuBackend final : public Backend {
     return tuning;
   }
 
+  [[nodiscard]] std::string kernel_of(const Tile& tile) const override {
+    switch (static_cast<Variant>(tile.variant)) {
+      case Variant::in_place:
+        return "keys in place";
+      case Variant::packed:
+        return "keys packed";
+      case Variant::matrix:
+        return "matrix tiles";
+    }
+    return Backend::kernel_of(tile);
+  }
   void run(const Plan& plan, const RunArguments& arguments) const override {
     cpu::Job job;
     job.plan = &plan;

@@ -1,6 +1,7 @@
 // The CPU backend against the reference, on every target: seeded problems of all kinds, dtypes,
 // head dims and group sizes.
 
+#include "backends/cpu/shapes.hpp"
 #include "unit/cpu/cpu_support.hpp"
 
 namespace ragged {
@@ -117,6 +118,15 @@ TEST(CpuBackendPlan, ServesTheCpuOnly) {
 }
 
 // A scale that fp32 does not hold would make every score the same, or none a number.
+TEST(CpuBackendPlan, ExplainsWhichKernelWalksATile) {
+  Tile tile;
+  EXPECT_EQ(cpu_backend().kernel_of(tile), "keys in place");
+  tile.variant = static_cast<std::int32_t>(cpu::Variant::packed);
+  EXPECT_EQ(cpu_backend().kernel_of(tile), "keys packed");
+  tile.variant = static_cast<std::int32_t>(cpu::Variant::matrix);
+  EXPECT_EQ(cpu_backend().kernel_of(tile), "matrix tiles");
+}
+
 TEST(CpuBackendPlan, DeclinesScalesThatFp32DoesNotHold) {
   Problem problem = test::problem_of(AttentionKind::self);
   for (const double sm_scale : {1e300, -1e300, 3e38, 1e-300, -1e-39}) {

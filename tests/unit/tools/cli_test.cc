@@ -1,12 +1,15 @@
 // The program as a user meets it: exit status, output, and one line for each mistake.
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 
+#include "atomic_file.hpp"
 #include "program.hpp"
 #include "refusal.hpp"
 #include "safetensors.hpp"
@@ -213,6 +216,57 @@ TEST(CliRun, ALargeCaseIsCheckedInPart) {
   const Finished done = run_program({"run", "--lengths", "2x100", "--check", "10"});
   EXPECT_EQ(done.status, 0) << done.out << done.err;
   EXPECT_TRUE(holds(done.out, " of 200 rows"));
+}
+
+TEST(CliRun, AsJson) {
+  const Finished done = run_program({"run", "--lengths", "3,17", "--head-dim", "16", "--json"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  const auto json = nlohmann::json::parse(done.out);
+  EXPECT_EQ(json.at("case"), "self, 2 segments, 20 tokens, 8 heads of 16, fp32");
+  EXPECT_EQ(json.at("right"), true);
+  EXPECT_GT(json.at("us"), 0.0);
+  EXPECT_EQ(json.at("out").at("compared"), 20 * 8 * 16);
+  EXPECT_LE(json.at("out").at("largest_error"), json.at("out").at("tolerance"));
+  EXPECT_EQ(json.at("lse").at("compared"), 20 * 8);
+  EXPECT_FALSE(json.at("lse").contains("dim"));
+  const auto unchecked = nlohmann::json::parse(
+      run_program({"run", "--lengths", "3", "--json", "--check", "none"}).out);
+  EXPECT_FALSE(unchecked.contains("right"));
+  expect_refused({"run", "--lengths", "3", "--json", "--one-line"}, "--json: ");
+}
+
+// Prefix and fresh keys of a file, computed as one row of keys.
+TEST(CliRun, AFileOfTwoSources) {
+  const Folder folder;
+  const std::string path = folder.file("prefixed.safetensors");
+  std::vector<std::vector<float>> values;
+  const auto tensor = [&](const char* name, std::int64_t tokens, std::int64_t heads) {
+    std::vector<float>& to = values.emplace_back(static_cast<std::size_t>(tokens * heads * 16));
+    const auto seed = static_cast<float>(values.size());
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::sin(seed * static_cast<float>(i));
+    return safetensors::Tensor{
+        name, safetensors::ElementType::f32, {tokens, heads, 16}, std::as_bytes(std::span(to))};
+  };
+  const std::vector<std::int32_t> fresh = {0, 4, 9};
+  const std::vector<std::int32_t> prefix = {0, 0, 7};
+  const auto offsets = [](const char* name, const std::vector<std::int32_t>& of) {
+    return safetensors::Tensor{
+        name, safetensors::ElementType::i32, {3}, std::as_bytes(std::span(of))};
+  };
+  const std::vector<safetensors::Tensor> tensors = {tensor("q", 9, 4),
+                                                    tensor("k", 9, 2),
+                                                    tensor("v", 9, 2),
+                                                    tensor("prefix_k", 7, 2),
+                                                    tensor("prefix_v", 7, 2),
+                                                    offsets("cu_seqlens", fresh),
+                                                    offsets("prefix_cu_seqlens", prefix)};
+  write_file(path, safetensors::serialize(tensors, {{"causal", "1"}}));
+  const Finished done = run_program({"run", "--input", path, "--check", "all"});
+  EXPECT_EQ(done.status, 0) << done.out << done.err;
+  EXPECT_TRUE(holds(done.out,
+                    "prefixed causal, 2 segments, 9 tokens on 16 keys in two sources, 4 heads on "
+                    "2 of 16, fp32"));
+  EXPECT_TRUE(holds(done.out, "\nright\n"));
 }
 
 TEST(CliPlan, SaysWhatAndWhy) {

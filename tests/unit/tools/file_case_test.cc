@@ -111,6 +111,36 @@ TEST_F(MadeFile, CausalCrossOffsetsArePrefixed) {
   EXPECT_EQ(read().c.key_lengths(), (std::vector<std::int64_t>{0, 3}));
 }
 
+TEST_F(MadeFile, APrefixMakesTwoSources) {
+  put("prefix_k", ElementType::f32, {5, 1, 8});
+  EXPECT_TRUE(holds(refused(), "prefix_k: expected prefix_cu_seqlens and cu_seqlens with it"));
+  offsets("prefix_cu_seqlens", {0, 5, 5});
+  EXPECT_TRUE(holds(refused(), "prefix_v: expected a tensor, got none"));
+  put("prefix_v", ElementType::f32, {5, 1, 8});
+  metadata_["causal"] = "1";
+  const FileCase file = read();
+  EXPECT_EQ(file.c.describe(),
+            "prefixed causal, 2 segments, 3 tokens on 8 keys in two sources, 2 heads on 1 of 8, "
+            "fp32");
+  EXPECT_EQ(file.c.prefix_lengths, (std::vector<std::int64_t>{5, 0}));
+  EXPECT_EQ(file.inputs.prefix_v.tokens(), 5);
+  EXPECT_EQ(file.c.layouts().prefix.length(0), 5);
+
+  CaseOptions o;
+  o.dtype = DType::bf16;
+  EXPECT_EQ(read_case(path_, o).inputs.prefix_k.dtype(), DType::bf16);
+  metadata_["block_size"] = "2";
+  EXPECT_TRUE(holds(refused(), "block_size: expected it without a prefix"));
+  metadata_.clear();
+  offsets("prefix_cu_seqlens", {0, 5});
+  EXPECT_TRUE(holds(refused(), "prefix_cu_seqlens: expected the 2 segments of cu_seqlens, got 1"));
+  offsets("prefix_cu_seqlens", {0, 1, 4});
+  EXPECT_TRUE(holds(refused(), "prefix_cu_seqlens: expected the last offset to be the 5 rows"));
+  put("prefix_k", ElementType::f32, {5, 2, 8});
+  put("prefix_v", ElementType::f32, {5, 2, 8});
+  EXPECT_TRUE(holds(refused(), "prefix_k: expected the 1 heads of k, got 2"));
+}
+
 TEST_F(MadeFile, MissingAndMisshapenTensorsAreNamed) {
   erase("v");
   EXPECT_TRUE(holds(refused(), "v: expected a tensor, got none"));
