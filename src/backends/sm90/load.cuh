@@ -17,45 +17,47 @@ template <class Shape>
 class Loader {
  public:
   __device__ __forceinline__ Loader(const TensorMaps& maps, const device::AttentionArgs& args,
-                                    const TileSplit& split, SharedAddress shared, Item* items,
-                                    std::uint32_t* failed)
-      : maps_(maps), args_(args), split_(split), shared_(shared), items_(items), failed_(failed) {}
+                                    const TileSplit& split, SharedAddress shared)
+      : maps_(maps), args_(args), split_(split), shared_(shared) {}
 
-  // All that falls to this block, of a rule whose units begin at `units`. Precondition: there is
-  // something. All lanes of the copying warp walk in step; one of them sends.
-  __device__ __forceinline__ void run(const device::Unit* units, const Turns& turns) {
+  // All that falls to this block, of a rule whose units begin at `first_unit`. Precondition: there
+  // is something. All lanes of the copying warp walk in step; one of them sends.
+  __device__ __forceinline__ void run(int first_unit, const Turns& turns) {
     for (int turn = 0;;) {
       std::uint32_t again = 0;  // how many items ago the one was that has to be sent again
-      if (turns.has(turn)) {
+      if (turns.has<Shape::consumers>(turn)) {
         wait_for_query_slot();
         // The slot's last item is past its products, so the one before it is judged.
         constexpr std::uint32_t kJudged = Shape::query_slots + 1;
-        if (sequence_ >= kJudged && failed_[(sequence_ - kJudged) % 4] != 0) again = kJudged;
+        if (items_.steps >= kJudged && note(items_.steps - kJudged) != 0) again = kJudged;
       } else {
         named_sync(kEndBarrier, Shape::consumers * 128 + 32);
-        if ((failed_[0] | failed_[1] | failed_[2] | failed_[3]) == 0) return;
+        if ((note(0) | note(1) | note(2) | note(3)) == 0) return;
         named_sync(kEndBarrier, Shape::consumers * 128 + 32);
         wait_for_query_slot();
         // Every warpgroup waits: all are judged. The oldest goes first, while its note is there.
-        for (std::uint32_t age = 1; age <= 3 && age <= sequence_; ++age) {
-          if (failed_[(sequence_ - age) % 4] != 0) again = age;
+        for (std::uint32_t age = 1; age <= 3 && age <= items_.steps; ++age) {
+          if (note(items_.steps - age) != 0) again = age;
         }
       }
-      Item& item = items_[sequence_ % 4];
-      const Item& first = items_[(sequence_ - again) % 4];
-      const int index = again != 0 ? first.index : turns.item(turn);
-      const int part = again != 0 ? first.part : turns.part(turn);
-      const std::uint32_t redo = again != 0 ? failed_[(sequence_ - again) % 4] : 0;
+      Item& item = item_of(items_.steps);
+      const Item& first = item_of(items_.steps - again);
+      const int index = again != 0 ? first.index : turns.item<Shape::consumers>(turn);
+      const int part = again != 0 ? first.part : turns.part<Shape::consumers>(turn);
+      const std::uint32_t redo = again != 0 ? note(items_.steps - again) : 0;
       if (again == 0) ++turn;
       __syncwarp();  // lanes write what others have read
       const int unit = index / args_.head_groups;
-      set_unit<Shape::keys>(item, args_, units[unit], index - unit * args_.head_groups);
+      set_unit<Shape::keys>(item, args_, args_.units[first_unit + unit],
+                            index - unit * args_.head_groups);
       item.index = index;
       item.part = part;
-      item.redo = static_cast<std::int32_t>(redo);
-      item.first_try = static_cast<std::int32_t>((sequence_ - again) % 4);
-      item.last = !turns.has(turn);
-      if (again != 0) failed_[(sequence_ - again) % 4] = 0;
+      item.redo = static_cast<std::int32_t>(redo & kFailedWarps);
+      item.follows = redo != 0 && (redo & kFailedValues) == 0 ? 1 : 0;
+      item.guarded = (redo & kFailedValues) != 0 || (again != 0 && first.guarded != 0) ? 1 : 0;
+      item.first_try = static_cast<std::int32_t>((items_.steps - again) % 4);
+      item.last = !turns.has<Shape::consumers>(turn);
+      if (again != 0) note(items_.steps - again) = 0;
       __syncwarp();
       const int lane = threadIdx.x % 32;
       if (lane < Shape::consumers) set_group<Shape::keys>(item, args_, split_, lane);
@@ -65,9 +67,15 @@ class Loader {
   }
 
  private:
+  [[nodiscard]] __device__ __forceinline__ Item& item_of(std::uint32_t sequence) const {
+    return shared_pointer<Item>(shared_ + Shape::items_at)[sequence % 4];
+  }
+  // What the warpgroups could not finish of that item.
+  [[nodiscard]] __device__ __forceinline__ std::uint32_t& note(std::uint32_t sequence) const {
+    return shared_pointer<std::uint32_t>(shared_ + Shape::failed_at)[sequence % 4];
+  }
   __device__ __forceinline__ void wait_for_query_slot() {
-    barrier_wait(shared_ + Barriers<Shape>::queries_empty + 8 * queries_.slot(),
-                 queries_.parity() ^ 1);
+    barrier_wait(shared_ + Barriers<Shape>::queries_empty + 8 * items_.slot(), items_.parity() ^ 1);
   }
 
   __device__ __forceinline__ void send(const Item& item) {
@@ -78,8 +86,7 @@ class Loader {
                min(walk.seam_tile, item.tiles), item.kv_head);
     send_steps(&maps_.k, &maps_.v, item.kv_begin + walk.seam - item.prefix_len, fresh_tiles,
                item.kv_head);
-    ++queries_.steps;
-    ++sequence_;
+    ++items_.steps;
   }
 
   __device__ __forceinline__ void send_steps(const PanelMaps* k, const PanelMaps* v, int row,
@@ -96,7 +103,7 @@ class Loader {
   }
 
   __device__ __forceinline__ void send_queries(const Item& item) {
-    const SharedAddress full = shared_ + Barriers<Shape>::queries_full + 8 * queries_.slot();
+    const SharedAddress full = shared_ + Barriers<Shape>::queries_full + 8 * items_.slot();
     if (threadIdx.x % 32 != 0) return;
     const int begin = item.part % 16;
     int end = begin;
@@ -107,7 +114,7 @@ class Loader {
 #pragma unroll 1
     for (int tile = begin; tile < end; ++tile) {
       const SharedAddress to = shared_ + Shape::queries_at +
-                               (queries_.slot() * Shape::consumers + tile) * Shape::query_bytes;
+                               (items_.slot() * Shape::consumers + tile) * Shape::query_bytes;
 #pragma unroll
       for (int panel = 0; panel < Shape::panels; ++panel) {
         copy_box(to + panel * Shape::query_panel_bytes, &maps_.q.main, full, panel * Shape::panel,
@@ -137,11 +144,8 @@ class Loader {
   const device::AttentionArgs& args_;
   const TileSplit& split_;
   const SharedAddress shared_;
-  Item* const items_;
-  std::uint32_t* const failed_;
-  RingPlace<Shape::query_slots> queries_;
+  RingPlace<Shape::query_slots> items_;  // sent so far
   RingPlace<Shape::stages> steps_;
-  std::uint32_t sequence_ = 0;  // items sent
 };
 
 }  // namespace ragged::sm90

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "backends/sm90/epilogue.cuh"
+#include "backends/sm90/guard.cuh"
 #include "backends/sm90/load.cuh"
 #include "backends/sm90/mask.cuh"
 #include "backends/sm90/products.cuh"
@@ -31,63 +32,55 @@ class Consumer {
 
  public:
   __device__ __forceinline__ Consumer(const device::AttentionArgs& args, const TileSplit& split,
-                                      SharedAddress shared, const Item* items,
-                                      std::uint32_t* failed, uint2* failed_rows, int group)
-      : args_(args),
-        split_(split),
-        shared_(shared),
-        items_(items),
-        failed_(failed),
-        failed_rows_(failed_rows),
-        group_(group) {}
+                                      SharedAddress shared, int group)
+      : args_(args), split_(split), shared_(shared), group_(group) {}
 
   __device__ __forceinline__ void run() {
     if (Shape::consumers > 1 && group_ == Shape::consumers - 1) pass_token();
-    for (std::uint32_t sequence = 0;; ++sequence) {
-      barrier_wait(shared_ + Barriers<Shape>::queries_full + 8 * queries_.slot(),
-                   queries_.parity());
-      const Item& item = items_[sequence % 4];
-      // fp16 weights always follow the maximum; bf16's where the first tile's did not serve.
-      if constexpr (std::is_same_v<T, __half>) {
-        compute<true>(item, sequence);
-      } else if (item.redo == 0) {
-        compute<false>(item, sequence);
+    for (;; ++items_.steps) {
+      barrier_wait(shared_ + Barriers<Shape>::queries_full + 8 * items_.slot(), items_.parity());
+      const Item& item = shared_pointer<const Item>(shared_ + Shape::items_at)[items_.steps % 4];
+      if (item.redo == 0) {
+        compute<false>(item);
       } else {
-        compute<true>(item, sequence);
+        compute<true>(item);
       }
       if (item.last == 0) continue;
       named_sync(kEndBarrier, Shape::consumers * 128 + 32);
-      if ((failed_[0] | failed_[1] | failed_[2] | failed_[3]) == 0) return;
+      const std::uint32_t* const notes = &note_of(0);
+      if ((notes[0] | notes[1] | notes[2] | notes[3]) == 0) return;
       named_sync(kEndBarrier, Shape::consumers * 128 + 32);
     }
   }
 
  private:
-  template <bool kFollows>
-  __device__ __forceinline__ void compute(const Item& item, std::uint32_t sequence) {
+  // fp16 weights always follow the maximum; bf16's where the first tile's did not serve.
+  static constexpr bool kAlwaysFollows = std::is_same_v<T, __half>;
+
+  // kAgain: rows that an earlier try could not finish.
+  template <bool kAgain>
+  __device__ __forceinline__ void compute(const Item& item) {
     const GroupPart part = item.groups[group_];
     float out[kOut];
 #pragma unroll
     for (int i = 0; i < kOut; ++i) out[i] = 0.0F;
     RowState state = {{0.0F, 0.0F}, {0.0F, 0.0F}};
     if (part.tiles > 0) {
-      walk_keys<kFollows>(item, part, out, state);
+      walk_keys<kAgain>(item, part, out, state);
     } else {
       release_queries();
     }
-    ++queries_.steps;
 #pragma unroll 1
     for (int tile = part.tiles; tile < item.tiles; ++tile) skip_step(tile > 0);
-    if (part.live > 0) finish<kFollows>(item, sequence, part.live, out, state);
+    if (part.live > 0) finish<kAgain>(item, part.live, out, state);
   }
 
-  template <bool kFollows>
+  template <bool kAgain>
   __device__ __forceinline__ void walk_keys(const Item& item, const GroupPart& part,
                                             float (&out)[kOut], RowState& state) {
     const int tiles = part.tiles;
-    const SharedAddress queries =
-        shared_ + Shape::queries_at +
-        (queries_.slot() * Shape::consumers + group_) * Shape::query_bytes;
+    const SharedAddress queries = shared_ + Shape::queries_at +
+                                  (items_.slot() * Shape::consumers + group_) * Shape::query_bytes;
     float scores[kScores];
     std::uint32_t weights[kScores / 2];
 
@@ -100,8 +93,7 @@ class Consumer {
     // The next tile that holds keys which some row does not see.
     int edge = part.edge;
     if (edge == 0) edge = mask_edge(item, 0, scores);
-    softmax_step<T, kFollows>(scores, weights, args_.scale_log2, true, state, out);
-    hold(weights);
+    take_scores<kAgain>(item, 0, scores, weights, state, out);
 #pragma unroll 1
     for (int tile = 1; tile < tiles; ++tile) {
       wait_keys();
@@ -117,14 +109,36 @@ class Consumer {
       release_values();
       if (tile == tiles - 1) release_queries();
       if (tile == edge) edge = mask_edge(item, tile, scores);
-      softmax_step<T, kFollows>(scores, weights, args_.scale_log2, false, state, out);
-      hold(weights);
+      take_scores<kAgain>(item, tile, scores, weights, state, out);
     }
     wait_values();
     issue_values<Shape, Shape::keys>(out, weights, values());
     products_wait<0>();
     hold(out);
     release_values();
+  }
+
+  // Scores of a tile to weights, and its values made ready for them.
+  template <bool kAgain>
+  __device__ __forceinline__ void take_scores(const Item& item, int tile, float (&scores)[kScores],
+                                              std::uint32_t (&weights)[kScores / 2],
+                                              RowState& state, float (&out)[kOut]) const {
+    const float scale = args_.scale_log2;
+    if constexpr (kAlwaysFollows || !kAgain) {
+      softmax_step<T, kAlwaysFollows>(scores, weights, scale, tile == 0, state, out);
+    } else if (item.follows != 0) {
+      softmax_step<T, true>(scores, weights, scale, tile == 0, state, out);
+    } else {
+      softmax_step<T, false>(scores, weights, scale, tile == 0, state, out);
+    }
+    hold(weights);
+    if constexpr (kAgain) {
+      if (item.guarded != 0) {
+        wait_values();
+        clear_not_finite<T>(values(), Shape::key_bytes);
+        named_sync(kGroupBarrier + group_, 128);
+      }
+    }
   }
 
   // Masks a tile that holds keys which some row does not see, and clears the rows of its values
@@ -134,7 +148,7 @@ class Consumer {
     const KeyWalk<Shape::keys> walk(item);
     const int left = walk.keys_left(tile);
     RowPair<int> ends = {left, left};
-    if (args_.mask.causal || args_.mask.block_size > 0) {
+    if (hides_keys(args_)) {
       const int first_key = walk.first_key(tile);
       const int live = item.groups[group_].live;
       const RowPair<TileRow> rows = rows_of_thread(split_, group_, live);
@@ -151,46 +165,67 @@ class Consumer {
     return max(tile + 1, item.groups[group_].whole);
   }
 
-  template <bool kFollows>
-  __device__ __forceinline__ void finish(const Item& item, std::uint32_t sequence, int live,
-                                         const float (&out)[kOut], RowState& state) {
+  template <bool kAgain>
+  __device__ __forceinline__ void finish(const Item& item, int live, const float (&out)[kOut],
+                                         RowState& state) {
     RowPair<TileRow> rows = rows_of_thread(split_, group_, live);
     finish_sums(state.sum);
     RowPair<float> reference = state.reference;
-    if constexpr (kFollows) {
+    const bool follows = kAlwaysFollows || (kAgain && item.follows != 0);
+    if (follows) {
       reference.low *= args_.scale_log2;
       reference.high *= args_.scale_log2;
-      // Of a second try only what the first could not finish: a row's bits do not depend on the
-      // others of its tile.
-      if (item.redo != 0) {
-        const bool mine = (item.redo >> threadIdx.x / 32 & 1) != 0;
-        const uint2 failed = failed_rows(item.first_try);
-        rows.low.live = mine && (failed.x >> threadIdx.x % 32 & 1) != 0;
-        rows.high.live = mine && (failed.y >> threadIdx.x % 32 & 1) != 0;
-      }
-    } else {
-      const auto failed = [&](const TileRow& row, float sum) {
+    }
+    // Of a further try only what the one before could not finish: a row's bits do not depend on
+    // the others of its tile.
+    if constexpr (kAgain) {
+      const bool mine = (item.redo >> threadIdx.x / 32 & 1) != 0;
+      const uint2 before = failed_rows(item.first_try);
+      rows.low.live = mine && (before.x >> threadIdx.x % 32 & 1) != 0;
+      rows.high.live = mine && (before.y >> threadIdx.x % 32 & 1) != 0;
+    }
+    RowPair<bool> failed = {false, false};
+    if (!follows) {
+      const auto out_of_range = [&](const TileRow& row, float sum) {
         return row.live && !in_range(sum) && row_end(args_, item, row.token) > item.key_begin;
       };
-      const bool low = failed(rows.low, state.sum.low);
-      const bool high = failed(rows.high, state.sum.high);
-      if (__any_sync(~0U, low || high)) note_failed(sequence, low, high);
-      rows.low.live &= !low;
-      rows.high.live &= !high;
+      failed = {out_of_range(rows.low, state.sum.low), out_of_range(rows.high, state.sum.high)};
     }
+    bool values = false;
+    if constexpr (!kAgain) {
+      if (hides_keys(args_)) {
+        const RowPair<bool> finite = finite_rows(out);
+        const RowPair<bool> bad = {quad_any(rows.low.live && !finite.low),
+                                   quad_any(rows.high.live && !finite.high)};
+        values = bad.low || bad.high;
+        failed.low |= bad.low;
+        failed.high |= bad.high;
+      }
+    }
+    if (__any_sync(~0U, failed.low || failed.high)) note_failed(failed, values);
+    rows.low.live &= !failed.low;
+    rows.high.live &= !failed.high;
     write_rows<T, Shape::dim>(args_, item, out, state.sum, reference, rows);
+    if constexpr (kAgain) {
+      if (item.guarded != 0) add_not_finite<T, Shape::dim>(args_, item, split_, group_, rows);
+    }
   }
 
-  // Rows of this warp that the first try of an item could not finish, a bit for each lane.
+  // Rows of this warp that a try of an item could not finish, a bit for each lane.
   __device__ __forceinline__ uint2& failed_rows(std::uint32_t item) const {
-    return failed_rows_[item * Shape::consumers * 4 + threadIdx.x / 32];
+    return shared_pointer<uint2>(
+        shared_ + Shape::failed_rows_at)[item * Shape::consumers * 4 + threadIdx.x / 32];
   }
-  __device__ __forceinline__ void note_failed(std::uint32_t sequence, bool low, bool high) const {
-    const unsigned low_lanes = __ballot_sync(~0U, low);
-    const unsigned high_lanes = __ballot_sync(~0U, high);
+  __device__ __forceinline__ std::uint32_t& note_of(std::uint32_t item) const {
+    return shared_pointer<std::uint32_t>(shared_ + Shape::failed_at)[item];
+  }
+  __device__ __forceinline__ void note_failed(RowPair<bool> failed, bool values) const {
+    const unsigned low_lanes = __ballot_sync(~0U, failed.low);
+    const unsigned high_lanes = __ballot_sync(~0U, failed.high);
+    const std::uint32_t why = __any_sync(~0U, values) ? kFailedValues : 0;
     if (threadIdx.x % 32 == 0) {
-      failed_rows(sequence % 4) = make_uint2(low_lanes, high_lanes);
-      atomicOr(&failed_[sequence % 4], 1U << threadIdx.x / 32);
+      failed_rows(items_.steps % 4) = make_uint2(low_lanes, high_lanes);
+      atomicOr(&note_of(items_.steps % 4), 1U << threadIdx.x / 32 | why);
     }
   }
 
@@ -227,7 +262,7 @@ class Consumer {
     ++values_.steps;
   }
   __device__ __forceinline__ void release_queries() const {
-    arrive(Barriers<Shape>::queries_empty + 8 * queries_.slot());
+    arrive(Barriers<Shape>::queries_empty + 8 * items_.slot());
   }
   __device__ __forceinline__ void arrive(int barrier) const {
     if (threadIdx.x % 32 == 0) barrier_arrive(shared_ + barrier);
@@ -244,11 +279,8 @@ class Consumer {
   const device::AttentionArgs& args_;
   const TileSplit& split_;
   const SharedAddress shared_;
-  const Item* const items_;
-  std::uint32_t* const failed_;
-  uint2* const failed_rows_;
   const int group_;
-  RingPlace<Shape::query_slots> queries_;
+  RingPlace<Shape::query_slots> items_;
   RingPlace<Shape::stages> keys_;
   RingPlace<Shape::stages> values_;
 };
@@ -277,19 +309,15 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                 const __grid_constant__ device::AttentionArgs args,
                 const __grid_constant__ TileSplit split, int rule) {
   extern __shared__ std::uint8_t raw[];
-  const SharedAddress raw_address = shared_address(raw);
-  const SharedAddress shared = (raw_address + 1023) & ~1023U;
-  std::uint8_t* const aligned = raw + (shared - raw_address);
-  Item* const items = reinterpret_cast<Item*>(aligned + Shape::items_at);
-  auto* const failed = reinterpret_cast<std::uint32_t*>(aligned + Shape::failed_at);
-  auto* const failed_rows = reinterpret_cast<uint2*>(aligned + Shape::failed_rows_at);
+  const SharedAddress shared = (shared_address(raw) + 1023) & ~1023U;
 
-  const device::Unit* const units = args.units + args.table->first_unit[rule];
-  const Turns turns(args.table->num_units[rule] * args.head_groups, Shape::consumers);
-  if (!turns.has(0)) return;
+  const int first_unit = args.table->first_unit[rule];
+  const Turns turns(args.table->num_units[rule] * args.head_groups);
+  if (!turns.has<Shape::consumers>(0)) return;
   if (threadIdx.x == 0) {
     init_barriers<Shape>(shared);
-    for (int i = 0; i < Shape::num_items; ++i) failed[i] = 0;
+    auto* const notes = shared_pointer<std::uint32_t>(shared + Shape::failed_at);
+    for (int i = 0; i < Shape::num_items; ++i) notes[i] = 0;
   }
   __syncthreads();
 
@@ -297,11 +325,11 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (group == Shape::consumers) {
     give_registers<Shape::producer_registers>();
     if (threadIdx.x / 32 == Shape::consumers * 4) {
-      Loader<Shape>(maps, args, split, shared, items, failed).run(units, turns);
+      Loader<Shape>(maps, args, split, shared).run(first_unit, turns);
     }
   } else {
     take_registers<Shape::consumer_registers>();
-    Consumer<Shape>(args, split, shared, items, failed, failed_rows, group).run();
+    Consumer<Shape>(args, split, shared, group).run();
   }
 }
 

@@ -18,6 +18,12 @@ __device__ __forceinline__ SharedAddress shared_address(const void* pointer) {
   return static_cast<SharedAddress>(__cvta_generic_to_shared(pointer));
 }
 
+// The pointer again: where one lives long, half of its registers.
+template <class V>
+__device__ __forceinline__ V* shared_pointer(SharedAddress address) {
+  return static_cast<V*>(__cvta_shared_to_generic(address));
+}
+
 // --- Barriers in shared memory, 8 bytes each. Phases alternate: a wait names the parity of the
 // phase that must be complete.
 __device__ __forceinline__ void barrier_init(SharedAddress barrier, int arrivals) {
@@ -78,6 +84,17 @@ __device__ __forceinline__ void shared_writes_fence() {
 }
 __device__ __forceinline__ void store_zeros(SharedAddress to) {  // 16 bytes
   asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
+}
+__device__ __forceinline__ void load_shared(SharedAddress from, std::uint32_t (&x)[4]) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(from)
+               : "memory");
+}
+__device__ __forceinline__ void store_shared(SharedAddress to, const std::uint32_t (&x)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x[0]), "r"(x[1]),
+               "r"(x[2]), "r"(x[3])
+               : "memory");
 }
 
 // --- Registers of a warpgroup's threads. What the block gives back and takes must balance, or the

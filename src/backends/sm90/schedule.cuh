@@ -50,6 +50,11 @@ struct alignas(16) GroupPart {
   std::int32_t whole;  // tiles from this one on are all such
 };
 
+// What a try of an item notes of warps that could not finish: bit w for warp w, and whether it was
+// for values that are not finite.
+inline constexpr std::uint32_t kFailedWarps = 0xffff;
+inline constexpr std::uint32_t kFailedValues = 1U << 16;
+
 // A unit for one head group, as the warpgroups read it.
 struct alignas(16) Item {
   std::int32_t q_row;      // of the unit's first token, in q and out
@@ -62,18 +67,19 @@ struct alignas(16) Item {
   std::int32_t key_end;
   std::int32_t head;   // first query head
   std::int32_t tiles;  // steps that the block walks
-  std::int32_t redo;   // bit w: warp w failed at the first try. 0: this is the first
+  std::int32_t redo;   // bit w: warp w failed at the try before. 0: this is the first
   std::int32_t last;   // after this item the block looks whether it is done
   std::int32_t index;  // of the item, among those of the rule
   std::int32_t prefix_begin;
   std::int32_t kv_begin;
   std::int32_t kv_head;
-  std::int32_t first_try;  // redo: where the notes of the first try lie
+  std::int32_t first_try;  // redo: where the notes of the try before lie
   std::int32_t part;       // warpgroups [part % 16, part / 16) compute
-  std::int32_t padding[2];
+  std::int32_t follows;    // the references follow the maxima (softmax.cuh)
+  std::int32_t guarded;    // some values are not finite (guard.cuh)
   GroupPart groups[4];
 };
-static_assert(sizeof(Item) == 144);
+static_assert(sizeof(Item) == kItemBytes);
 
 // Keys [begin, end) of a segment in steps of at most kKeys: first those in the prefix tensors, then
 // the fresh ones, so that no step takes keys of both.
@@ -122,27 +128,26 @@ struct KeyWalk {
 class Turns {
  public:
   // Precondition: items, rounded up to whole rounds, times kGroups fit 31 bits.
-  __device__ __forceinline__ Turns(int items, int groups) {
-    const int blocks = static_cast<int>(gridDim.x);
-    whole_ = items / blocks * blocks;
-    const int rest = items - whole_;
-    parts_ = rest * groups <= blocks ? groups : rest * 2 <= blocks ? min(groups, 2) : 1;
-    end_ = whole_ + rest * parts_;
-    groups_ = groups;
+  __device__ __forceinline__ explicit Turns(int items) : items_(items) {}
+  template <int kGroups>
+  __device__ __forceinline__ bool has(int turn) const {
+    return place(turn) < whole() + (items_ - whole()) * parts<kGroups>();
   }
-  __device__ __forceinline__ bool has(int turn) const { return place(turn) < end_; }
+  template <int kGroups>
   __device__ __forceinline__ int item(int turn) const {
     const int at = place(turn);
-    return at < whole_ ? at : whole_ + (at - whole_) / parts_;
+    return at < whole() ? at : whole() + (at - whole()) / parts<kGroups>();
   }
   // Warpgroups [begin, end) of the item, as begin + 16 * end.
+  template <int kGroups>
   __device__ __forceinline__ int part(int turn) const {
     const int at = place(turn);
-    if (at < whole_ || parts_ == 1) return 16 * groups_;
-    const int part = (at - whole_) % parts_;
-    const int half = (groups_ + 1) / 2;
-    if (parts_ == groups_) return part + 16 * (part + 1);
-    return part == 0 ? 16 * half : half + 16 * groups_;
+    const int of = parts<kGroups>();
+    if (at < whole() || of == 1) return 16 * kGroups;
+    const int part = (at - whole()) % of;
+    if (of == kGroups) return part + 16 * (part + 1);
+    constexpr int kHalf = (kGroups + 1) / 2;
+    return part == 0 ? 16 * kHalf : kHalf + 16 * kGroups;
   }
 
  private:
@@ -151,7 +156,17 @@ class Turns {
     const int block = turn % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
     return turn * static_cast<int>(gridDim.x) + block;
   }
-  int whole_, parts_, end_, groups_;
+  // Items of whole rounds. Found again each time: the copying warp has few registers.
+  __device__ __forceinline__ int whole() const {
+    return items_ - items_ % static_cast<int>(gridDim.x);
+  }
+  template <int kGroups>
+  __device__ __forceinline__ int parts() const {
+    const int blocks = static_cast<int>(gridDim.x);
+    const int rest = items_ - whole();
+    return rest * kGroups <= blocks ? kGroups : rest * 2 <= blocks ? min(kGroups, 2) : 1;
+  }
+  int items_;
 };
 
 __device__ __forceinline__ bool holds(const device::TensorArg& tensor, std::int64_t end) {

@@ -29,6 +29,9 @@ struct Columns {
   static_assert(kDim % 8 == 0 && panels > 0);
 };
 
+// sizeof(Item).
+inline constexpr int kItemBytes = 144;
+
 constexpr int round_up_to(int value, int step) { return (value + step - 1) / step * step; }
 
 // T: element. kDim: the true head dim, a multiple of 8. kConsumers: warpgroups with a tile each.
@@ -55,7 +58,7 @@ struct LongShape : Columns<kDim> {
   // What 64 K registers give a thread when three to five warpgroups share them, the copying one
   // with a small share.
   static constexpr int consumer_registers = kConsumers == 2 ? 232 : kConsumers == 3 ? 160 : 112;
-  static constexpr int producer_registers = kConsumers == 2 ? 40 : kConsumers == 3 ? 32 : 24;
+  static constexpr int producer_registers = kConsumers == 2 ? 40 : 32;
 
   // Offsets from a boundary of kAlignment.
   static constexpr int queries_at = 0;
@@ -64,10 +67,9 @@ struct LongShape : Columns<kDim> {
   static constexpr int barriers_at = values_at + kStages * key_bytes;
   static constexpr int num_barriers = 4 * kStages + 2 * kQuerySlots;
   static constexpr int items_at = barriers_at + (num_barriers * 8 + 15) / 16 * 16;
-  static constexpr int item_bytes = 144;
   // Items whose notes are kept: one may be judged while two are sent after the next.
   static constexpr int num_items = 4;
-  static constexpr int failed_at = items_at + num_items * item_bytes;
+  static constexpr int failed_at = items_at + num_items * kItemBytes;
   static constexpr int failed_rows_at = failed_at + num_items * 4;
   static constexpr int failed_rows_bytes = num_items * kConsumers * 4 * 8;
   static constexpr int shared_bytes = failed_rows_at + failed_rows_bytes + kAlignment;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "backends/sm90/epilogue.cuh"
+#include "backends/sm90/guard.cuh"
 #include "backends/sm90/mask.cuh"
 #include "backends/sm90/products.cuh"
 #include "backends/sm90/ptx.cuh"
@@ -19,7 +20,9 @@
 
 namespace ragged::sm90 {
 
-template <class Shape>
+// kHides: a mask hides keys from rows (hides_keys()). What that takes would cost the others an
+// eighth of their speed in registers and instructions.
+template <class Shape, bool kHides>
 class ShortBlock {
   using T = typename Shape::Element;
   static constexpr int kOut = Shape::dim / 2;
@@ -39,30 +42,38 @@ class ShortBlock {
     if (keys > 0) {
       if (threadIdx.x == 0) segment_.send();
       segment_.wait_queries_and_keys(parity_);
-      dispatch<kShortRows>((keys + kShortRows - 1) / kShortRows * kShortRows);
-    } else {
-      compute<kShortRows>();
     }
+    const int width = max(keys + kShortRows - 1, kShortRows) / kShortRows * kShortRows;
+    if constexpr (!kHides) {
+      dispatch<kShortRows>(width, false);
+      return;
+    }
+    bool guarded = false;
+#pragma unroll 1
+    while (!dispatch<kShortRows>(width, guarded)) {
+      clear_not_finite<T>(segment_.values(), Shape::key_bytes);
+      __syncthreads();
+      guarded = true;
+    }
+    if (guarded) add_what_is_not_finite();
   }
 
  private:
   // The products' width is part of their instructions: one way for each number of 16 keys.
   template <int kWidth>
-  __device__ __forceinline__ void dispatch(int width) {
+  __device__ __forceinline__ bool dispatch(int width, bool guarded) {
     if constexpr (kWidth < Shape::keys) {
-      if (width > kWidth) return dispatch<kWidth + kShortRows>(width);
+      if (width > kWidth) return dispatch<kWidth + kShortRows>(width, guarded);
     }
-    compute<kWidth>();
+    return compute<kWidth>(guarded);
   }
 
+  // False: a mask hides keys and some value is not finite (guard.cuh); nothing was written.
+  // `guarded`: such values are out of the way.
   template <int kWidth>
-  __device__ __forceinline__ void compute() {
-    bool cleared = false;
+  __device__ __forceinline__ bool compute(bool guarded) {
 #pragma unroll 1
     for (int tile = 0; tile * split_.tokens < item_.rows; ++tile) {
-      const int first_token = tile * split_.tokens;
-      const int live = min(item_.rows - first_token, split_.tokens);
-      const RowPair<TileRow> rows = rows_of_thread(split_, tile, live);
       float out[kOut];
       const auto clear_out = [&] {
 #pragma unroll
@@ -75,33 +86,57 @@ class ShortBlock {
         issue_scores<Shape, kWidth>(scores, segment_.queries(tile), segment_.keys());
         products_wait<0>();
         hold(scores);
-        mask<kWidth>(scores, rows, first_token + live - 1);
+        mask<kWidth>(scores, tile);
         const RowPair<float> maxima = row_maxima(scores);
         state.reference = {finite_or_zero(maxima.low), finite_or_zero(maxima.high)};
         weigh<T, true>(scores, weights, args_.scale_log2, state.reference, state.sum);
-        if (!cleared) {
-          clear<kWidth>();
-          cleared = true;
-        }
+        if (tile == 0) clear<kWidth>();
         clear_out();  // not before: its registers are the scores' until here
         issue_values<Shape, kWidth>(out, weights, segment_.values());
         products_wait<0>();
         hold(out);
+        // Every row's sums take in every value, so the first tile shows what any would.
+        if constexpr (kHides) {
+          if (tile == 0 && !guarded && !finite(out)) return false;
+        }
       } else {
         clear_out();
       }
       finish_sums(state.sum);
+      int again = tile;  // rows are found again, not kept in registers all the while
+      asm volatile("" : "+r"(again));
       const RowPair<float> reference = {state.reference.low * args_.scale_log2,
                                         state.reference.high * args_.scale_log2};
-      write_rows<T, Shape::dim>(args_, item_, out, state.sum, reference, rows);
+      write_rows<T, Shape::dim>(args_, item_, out, state.sum, reference, rows_of(again));
+    }
+    return true;
+  }
+
+  __device__ __forceinline__ void add_what_is_not_finite() const {
+#pragma unroll 1
+    for (int tile = 0; tile * split_.tokens < item_.rows; ++tile) {
+      add_not_finite<T, Shape::dim>(args_, item_, split_, tile, rows_of(tile));
     }
   }
 
+  // Whether the first tile's rows are, all of them.
+  __device__ __forceinline__ bool finite(const float (&out)[kOut]) const {
+    const RowPair<TileRow> rows = rows_of(0);
+    const RowPair<bool> finite = finite_rows(out);
+    const bool bad = (rows.low.live && !finite.low) || (rows.high.live && !finite.high);
+    return __syncthreads_or(bad ? 1 : 0) == 0;
+  }
+
+  __device__ __forceinline__ RowPair<TileRow> rows_of(int tile) const {
+    return rows_of_thread(split_, tile, min(item_.rows - tile * split_.tokens, split_.tokens));
+  }
+
   template <int kWidth>
-  __device__ __forceinline__ void mask(float (&scores)[kWidth / 2], const RowPair<TileRow>& rows,
-                                       int last_token) const {
+  __device__ __forceinline__ void mask(float (&scores)[kWidth / 2], int tile) const {
     RowPair<int> ends = {item_.key_end, item_.key_end};
-    if (args_.mask.causal || args_.mask.block_size > 0) {
+    if constexpr (kHides) {
+      const RowPair<TileRow> rows = rows_of(tile);
+      const int last_token = min((tile + 1) * split_.tokens, item_.rows) - 1;
       ends.low = row_end(args_, item_, min(rows.low.token, last_token));
       ends.high = row_end(args_, item_, min(rows.high.token, last_token));
     } else if (item_.key_end == kWidth) {
@@ -127,8 +162,8 @@ class ShortBlock {
 };
 
 // Items of rule `rule`, of which blocks take one after the other.
-template <class Shape>
-__global__ void __launch_bounds__(Shape::threads, Shape::blocks)
+template <class Shape, bool kHides>
+__global__ void __launch_bounds__(Shape::threads, kHides ? Shape::blocks - 1 : Shape::blocks)
     attend_short(const __grid_constant__ TensorMaps maps,
                  const __grid_constant__ device::AttentionArgs args,
                  const __grid_constant__ TileSplit split, int rule) {
@@ -147,7 +182,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     Item item;
     set_unit<Shape::keys>(item, args, units[unit], index - unit * args.head_groups);
     if (item.rows == 0) continue;
-    ShortBlock<Shape>(maps, args, split, shared, item, parity).run();
+    ShortBlock<Shape, kHides>(maps, args, split, shared, item, parity).run();
     if (item.key_end > 0) parity ^= 1;
     __syncthreads();  // all have read what the next segment overwrites
   }

@@ -13,11 +13,20 @@
 
 namespace ragged::sm90 {
 
-// Loads the kernel onto the current device. A cudaError_t as int, as below.
+using ShortKernel = void (*)(TensorMaps, device::AttentionArgs, TileSplit, int);
+
+// A cudaError_t as int, as below.
+template <class Shape>
+int prepare(ShortKernel kernel) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              Shape::shared_bytes);
+}
+
+// Loads the kernels onto the current device.
 template <class Shape>
 int prepare_short() {
-  return cudaFuncSetAttribute(attend_short<Shape>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              Shape::shared_bytes);
+  const int code = prepare<Shape>(attend_short<Shape, false>);
+  return code != cudaSuccess ? code : prepare<Shape>(attend_short<Shape, true>);
 }
 
 // Most blocks of a launch: one for each item, but where a captured launch must hold far more items
@@ -39,10 +48,11 @@ int launch_short(const device::AttentionArgs& args, int rule, std::int64_t max_i
   map.query_tokens = kShortRows % split.heads == 0 ? kShortRows / split.heads : split.tokens;
   TensorMaps maps;
   if (const int code = make_maps(maps, map, args); code != cudaSuccess) return code;
-  if (const int code = prepare_short<Shape>(); code != cudaSuccess) return code;
+  const ShortKernel kernel =
+      hides_keys(args) ? attend_short<Shape, true> : attend_short<Shape, false>;
+  if (const int code = prepare<Shape>(kernel); code != cudaSuccess) return code;
   const auto blocks = static_cast<unsigned>(std::min(max_items, kMostShortBlocks));
-  attend_short<Shape>
-      <<<blocks, Shape::threads, Shape::shared_bytes, stream>>>(maps, args, split, rule);
+  kernel<<<blocks, Shape::threads, Shape::shared_bytes, stream>>>(maps, args, split, rule);
   return cudaGetLastError();
 }
 
