@@ -5,6 +5,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "backends/cpu/abreast.hpp"
 #include "backends/cpu/matrix.hpp"
 #include "backends/cpu/targets.hpp"
 
@@ -172,8 +173,15 @@ class CpuBackend final : public Backend {
     Executor& executor = arguments.executor != nullptr ? *arguments.executor : default_executor();
     const std::int64_t most = std::min(plan.device.threads, executor.concurrency());
     const int workers = static_cast<int>(std::clamp<std::int64_t>(most, 1, items));
+    if (cpu::keys_adjoin(plan, arguments)) {
+      job.abreast = static_cast<int>(
+          std::min<std::int64_t>(job.scratch.kept_rows / cpu::kAbreastRows, cpu::kMaxAbreast));
+    }
     // Large enough that the next item is usually one's own, small enough to end together.
     job.claim = workers == 1 ? items : claim_of(items / (workers * 32), plan.items_per_unit);
+    if (workers > 1 && job.abreast > 1 && all_walk_abreast(plan)) {
+      job.claim = std::max(job.claim, heads_of_claim(items / (workers * 4), plan.items_per_unit));
+    }
     job.band_bytes = plan.device.l2_bytes / kBandShare;
     job.band_heads = std::gcd(job.claim, plan.items_per_unit);
     struct Call {
@@ -202,6 +210,17 @@ class CpuBackend final : public Backend {
     std::int64_t claim = std::clamp<std::int64_t>(most, 1, 16);
     while (items_per_unit % claim != 0) --claim;
     return claim;
+  }
+  // Few rows of each head, over any number of keys: a claim is then of heads that walk abreast.
+  static bool all_walk_abreast(const Plan& plan) {
+    return plan.layouts.q.max_length() * plan.problem.group() <= cpu::kAbreastRows &&
+           longest_keys(plan) > cpu::kMaxBlock;
+  }
+  // Equal parts of a unit, of at most `share` heads.
+  static std::int64_t heads_of_claim(std::int64_t share, std::int64_t items_per_unit) {
+    std::int64_t heads = std::clamp<std::int64_t>(share, 1, cpu::kMaxAbreast);
+    while (items_per_unit % heads != 0) --heads;
+    return heads;
   }
   static std::int64_t out_bytes(const Plan& plan) {
     return plan.layouts.q.total_tokens() * plan.problem.num_qo_heads * plan.problem.head_dim *

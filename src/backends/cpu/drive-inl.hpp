@@ -14,6 +14,7 @@
 
 #include <hwy/cache_control.h>
 
+#include "abreast.hpp"
 #include "ahead-inl.hpp"
 #include "arithmetic.hpp"
 #include "band.hpp"
@@ -77,21 +78,12 @@ class Worker {
       background_.prefetcher.start_spans(share->spans, share->count,
                                          TicksOfItem(item.rows, end, packs));
     }
-    Chunk chunk;
-    chunk.packed = packs;
-    // One pass over the values needs no copy.
-    chunk.copied_keys = !packs && !std::is_same_v<T, float>;
-    chunk.copied_values = chunk.copied_keys ||
-                          (!packs && item.rows > kDimKernels[0].rows &&
-                           rows_collide(item.keys.v[1].stride * std::ptrdiff_t{sizeof(T)}, block));
+    slots_at_ = 0;
+    Chunk chunk = FirstChunk(item, packs, block);
     do {
       chunk.end = std::min(chunk.begin + step, end);
       chunk.last = chunk.end == end;
-      if (packs && chunk.end > chunk.begin) {
-        PackChunk(item.keys, chunk.begin, chunk.end, head_dim_, keys_, values_);
-      }
-      if (chunk.copied_keys) CopyKeys(item.keys, chunk.begin, chunk.end, head_dim_, keys_);
-      if (chunk.copied_values) CopyValues(item.keys, chunk.begin, chunk.end, head_dim_, values_);
+      TakeKeys(item, chunk);
       ahead_ = {};
       if (!chunk.last) {
         ahead_ = {&item.keys, chunk.end, std::min(chunk.end + step, end)};
@@ -103,6 +95,37 @@ class Worker {
     } while (chunk.begin < end);
   }
 
+  // Several heads of one unit, of few rows each, block by block. `next`: the first of the
+  // `next_heads` that this worker will probably take after them, or null.
+  void RunAbreast(const Abreast<T>& heads, const Item<T>* next, int next_heads) {
+    const Item<T>& first = heads.items[0];
+    if (first.rows == 0) return;
+    banded_ = true;
+    const std::int64_t end = first.end();
+    const int block = block_keys(first.kv_len);
+    const std::int64_t ticks = heads.count * TicksOfItem(first.rows, block, false);
+    Chunk chunk = FirstChunk(first, false, block);
+    do {
+      chunk.end = std::min(chunk.begin + block, end);
+      chunk.last = chunk.end == end;
+      BandShare share;
+      if (!chunk.last) {
+        share = keys_of_heads(first, heads.count, head_dim_, chunk.end,
+                              std::min(chunk.end + block, end));
+      } else if (next != nullptr) {
+        share = keys_of_heads(*next, next_heads, head_dim_, 0,
+                              std::min<std::int64_t>(next->end(), block_keys(next->kv_len)));
+      }
+      background_.prefetcher.start_spans(share.spans, share.count, ticks);
+      for (int i = 0; i < heads.count; ++i) {
+        slots_at_ = i * kAbreastRows;
+        TakeKeys(heads.items[i], chunk);
+        WalkChunk(heads.items[i], nullptr, chunk, block, false);
+      }
+      chunk.begin = chunk.end;
+    } while (chunk.begin < end);
+  }
+
   // After the last item: what was written past the caches is visible to every thread.
   void Close() {
     background_.drain();
@@ -110,6 +133,26 @@ class Worker {
   }
 
  private:
+  Chunk FirstChunk(const Item<T>& item, bool packs, int block) const {
+    Chunk chunk;
+    chunk.packed = packs;
+    // One pass over the values needs no copy.
+    chunk.copied_keys = !packs && !std::is_same_v<T, float>;
+    chunk.copied_values = chunk.copied_keys ||
+                          (!packs && item.rows > kDimKernels[0].rows &&
+                           rows_collide(item.keys.v[1].stride * std::ptrdiff_t{sizeof(T)}, block));
+    return chunk;
+  }
+
+  // What the chunk reads from the scratch.
+  void TakeKeys(const Item<T>& item, const Chunk& chunk) {
+    if (chunk.packed && chunk.end > chunk.begin) {
+      PackChunk(item.keys, chunk.begin, chunk.end, head_dim_, keys_, values_);
+    }
+    if (chunk.copied_keys) CopyKeys(item.keys, chunk.begin, chunk.end, head_dim_, keys_);
+    if (chunk.copied_values) CopyValues(item.keys, chunk.begin, chunk.end, head_dim_, values_);
+  }
+
   // Keys of one chunk. Few rows are through with a chunk before the next one could be fetched
   // unless chunks are short.
   [[nodiscard]] std::int64_t ChunkLimit(const Item<T>& item) const {
@@ -154,7 +197,7 @@ class Worker {
 
   void OpenPanel(const Item<T>& item, std::int64_t row, int rows, int vectors, const Chunk& chunk,
                  bool whole) {
-    const std::int64_t slot = whole ? 0 : row;
+    const std::int64_t slot = whole ? 0 : slots_at_ + row;
     const int lanes = vectors * kLanes;
     const int dims = main_dims(head_dim_);
     panel_.rows = rows;
@@ -304,8 +347,9 @@ class Worker {
   KeysAhead<T> ahead_;
   Panel panel_;
   T* to_[kMaxPanelRows] = {};
-  bool banded_ = false;      // the item fetches a share of the next band
-  bool hands_over_ = false;  // finished rows go through finished_
+  std::int64_t slots_at_ = 0;  // of the rows that outlive a chunk: where the item's begin
+  bool banded_ = false;        // what is fetched ahead is not the panel's to choose
+  bool hands_over_ = false;    // finished rows go through finished_
 };
 
 template <class T>
@@ -321,16 +365,25 @@ void RunItems(Job& job, int worker) {
     // Small items are claimed one claim ahead: what is fetched ahead is then the worker's own.
     const std::int64_t after = ahead ? take() : end;
     Item<T> item = item_of<T>(job, first);
-    for (std::int64_t id = first; id < end; ++id) {
+    for (std::int64_t id = first; id < end;) {
+      const int heads = abreast_from(job, id, end);
       // Past its own items a worker looks at the one after: whoever takes it finds it in the shared
       // cache.
-      const std::int64_t next_id = id + 1 < end ? id + 1 : after;
+      const std::int64_t next_id = id + heads < end ? id + heads : after;
+      const bool has_next = next_id < items;
       Item<T> next;
-      if (next_id < items) next = item_of<T>(job, next_id);
-      BandShare share;
-      const bool banded = share_of_item<T>(job, id, end, after, share);
-      self.Run(item, next_id < items ? &next : nullptr, banded ? &share : nullptr);
+      if (has_next) next = item_of<T>(job, next_id);
+      if (heads > 1) {
+        const std::int64_t next_end = next_id == after ? std::min(after + job.claim, items) : end;
+        const int next_heads = has_next ? abreast_from(job, next_id, next_end) : 0;
+        self.RunAbreast(Abreast<T>(job, id, heads), has_next ? &next : nullptr, next_heads);
+      } else {
+        BandShare share;
+        const bool banded = share_of_item<T>(job, id, end, after, share);
+        self.Run(item, has_next ? &next : nullptr, banded ? &share : nullptr);
+      }
       item = next;
+      id += heads;
     }
     first = ahead ? after : take();
   }

@@ -24,6 +24,7 @@ struct Job {
   std::int64_t claim = 1;       // items that a worker takes at once
   std::int64_t band_bytes = 0;  // that are fetched ahead together, at most (band.hpp)
   std::int64_t band_heads = 1;  // key heads of a band divide this, as it divides a claim
+  int abreast = 1;              // heads that may walk together, at most (abreast.hpp)
   bool stream = false;          // write the outputs past the caches
   std::atomic<std::int64_t> next{0};
 };
