@@ -12,7 +12,8 @@ packages is needed to import this one. Nothing here loads a kernel before it is 
 `ragged_attention.config` declares, `ragged_attention.wrappers` plans and runs,
 `ragged_attention.manager` serves an engine's steps by label; with torch, `ragged_attention.torch_ops` has
 operators for torch.compile, `ragged_attention.varlen` the functions of other packages, and
-`ragged_attention.transformers` the attention of transformers' models. Errors are of the usual kinds
+`ragged_attention.transformers` the attention of transformers' models, `ragged_attention.dense_wrappers`
+wrappers of the same shape over FlashAttention 3's wheel. Errors are of the usual kinds
 (ValueError, TypeError, RuntimeError, KeyError) and all of them `ragged_attention.Error`.
 """
 

@@ -1,6 +1,7 @@
 """Names, order, kinds and defaults that users of other engines rely on."""
 
 import dataclasses
+import importlib
 import inspect
 
 import pytest
@@ -51,6 +52,18 @@ def test_flashinfer_constructors(name):
     ]  # fmt: skip
     assert keyword[-1].kind is inspect.Parameter.VAR_KEYWORD
     assert issubclass(twin, getattr(wrappers, name.removeprefix("FlashInfer")))
+
+
+@pytest.mark.parametrize(
+    "name", ["RaggedPrefillWrapper", "RaggedCrossPrefillWrapper", "PrefixedPrefillWrapper"]
+)
+def test_dense_wrappers_have_the_shape_of_the_others(name, torch):
+    dense_wrappers = importlib.import_module("ragged_attention.dense_wrappers")
+    ours, dense = getattr(wrappers, name), getattr(dense_wrappers, f"Dense{name}")
+    assert positional(dense.__init__) == WRAPPER
+    for method in ("plan", "run", "plan_two_sources", "run_two_sources"):
+        if hasattr(ours, method):
+            assert positional(getattr(dense, method)) == positional(getattr(ours, method))
 
 
 def test_plans():
