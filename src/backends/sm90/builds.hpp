@@ -9,7 +9,7 @@
 
 namespace ragged::sm90 {
 
-// A build of the long kernel, for segments of at most `max_keys` keys.
+// A build of the long kernel, for segments of at most `max_keys` keys. Teams: team.cuh.
 struct LongBuild {
   int head_dim;
   std::int64_t max_keys;
@@ -17,6 +17,9 @@ struct LongBuild {
   int keys;
   int stages;
   int query_slots;
+  // Most rows, in tiles of 64, of a segment that teams take: each tile is an item of its own, whose
+  // keys all warpgroups of the block share. 0: no teams.
+  int team_tiles;
 };
 
 inline constexpr std::int64_t kAnyLength = std::numeric_limits<std::int64_t>::max();
@@ -37,9 +40,11 @@ inline constexpr std::int64_t kAnyLength = std::numeric_limits<std::int64_t>::ma
 //        causal-gqa (8 x 4096)          3c b64 s4 1585, 3c b80 s3 1602, 2c b128 s2 1607
 //        wan5b-cross (512 keys)         3c b64 s4 217, 3c b80 s3 234, 2c b128 s2 218
 inline constexpr LongBuild kLongBuilds[] = {
-    {32, 1280, 4, 64, 6, 2},        {32, kAnyLength, 3, 128, 4, 2}, {64, 1280, 4, 64, 6, 2},
-    {64, kAnyLength, 3, 128, 4, 2}, {72, kAnyLength, 3, 96, 4, 2},  {80, kAnyLength, 3, 112, 3, 2},
-    {96, kAnyLength, 3, 96, 3, 2},  {128, kAnyLength, 3, 64, 4, 1},
+    {32, 1280, 4, 64, 6, 2, 2},        {32, kAnyLength, 3, 128, 4, 2, 0},
+    {64, 1280, 4, 64, 6, 2, 2},        {64, kAnyLength, 3, 128, 4, 2, 0},
+    {72, kAnyLength, 3, 96, 4, 2, 2},  {80, kAnyLength, 3, 112, 3, 2, 2},
+    {96, kAnyLength, 3, 96, 3, 2, 2},  {128, kAnyLength, 3, 64, 4, 1, 2},
+    {256, kAnyLength, 2, 64, 2, 1, 8},
 };
 
 // Build number `nth` of a head dim, by rising lengths; null beyond the last.

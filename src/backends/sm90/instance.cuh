@@ -11,18 +11,17 @@ namespace ragged::sm90 {
 
 template <class Shape>
 KernelLaunch long_kernel() {
-  return {prepare_long<Shape>, [](const device::AttentionArgs& args, int rule,
-                                  std::int64_t max_items, int sm_count, void* stream) {
-            return launch_long<Shape>(args, rule, max_items, sm_count,
-                                      static_cast<cudaStream_t>(stream));
+  return {prepare_long<Shape>, [](const device::AttentionArgs& args, const Rules& rules,
+                                  std::int64_t max_items, const LaunchShape& shape) {
+            return launch_long<Shape>(args, rules, max_items, shape);
           }};
 }
 
 template <class Shape>
 KernelLaunch short_kernel() {
-  return {prepare_short<Shape>, [](const device::AttentionArgs& args, int rule,
-                                   std::int64_t max_items, int /*sm_count*/, void* stream) {
-            return launch_short<Shape>(args, rule, max_items, static_cast<cudaStream_t>(stream));
+  return {prepare_short<Shape>, [](const device::AttentionArgs& args, const Rules& rules,
+                                   std::int64_t max_items, const LaunchShape& shape) {
+            return launch_short<Shape>(args, rules.last, max_items, shape);
           }};
 }
 
@@ -37,8 +36,8 @@ KernelLaunch kernel_of(int variant) {
   if constexpr (long_build(kDim, kNth) != nullptr) {
     constexpr LongBuild kBuild = *long_build(kDim, kNth);
     if (variant == kFirstLong + kNth) {
-      return long_kernel<
-          LongShape<T, kDim, kBuild.consumers, kBuild.keys, kBuild.stages, kBuild.query_slots>>();
+      return long_kernel<LongShape<T, kDim, kBuild.consumers, kBuild.keys, kBuild.stages,
+                                   kBuild.query_slots, (kBuild.team_tiles > 0)>>();
     }
     return kernel_of<T, kDim, kNth + 1>(variant);
   }

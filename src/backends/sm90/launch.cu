@@ -11,6 +11,7 @@ extern template KernelLaunch kernel_launch_of<72>(int variant, bool half);
 extern template KernelLaunch kernel_launch_of<80>(int variant, bool half);
 extern template KernelLaunch kernel_launch_of<96>(int variant, bool half);
 extern template KernelLaunch kernel_launch_of<128>(int variant, bool half);
+extern template KernelLaunch kernel_launch_of<256>(int variant, bool half);
 
 namespace {
 
@@ -30,6 +31,8 @@ KernelLaunch find(const Tile& tile, DType dtype, int head_dim) {
       return kernel_launch_of<96>(variant, half);
     case 128:
       return kernel_launch_of<128>(variant, half);
+    case 256:
+      return kernel_launch_of<256>(variant, half);
     default:
       return {};
   }
@@ -37,18 +40,17 @@ KernelLaunch find(const Tile& tile, DType dtype, int head_dim) {
 
 }  // namespace
 
-int prepare(int rule, const TileTable& table, DType dtype, int head_dim) {
-  const KernelLaunch kernel = find(table.rules[rule].tile, dtype, head_dim);
+int prepare(const Rules& rules, const TileTable& table, DType dtype, int head_dim) {
+  const KernelLaunch kernel = find(table.rules[rules.last].tile, dtype, head_dim);
   return kernel.prepare == nullptr ? cudaErrorInvalidValue : kernel.prepare();
 }
 
-int launch(int rule, const TileTable& table, DType dtype, const device::AttentionArgs& args,
-           const LaunchShape& shape) {
-  const KernelLaunch kernel = find(table.rules[rule].tile, dtype, args.head_dim);
+int launch(const Rules& rules, const TileTable& table, DType dtype,
+           const device::AttentionArgs& args, const LaunchShape& shape) {
+  const KernelLaunch kernel = find(table.rules[rules.last].tile, dtype, args.head_dim);
   if (kernel.launch == nullptr) return cudaErrorInvalidValue;
   if (shape.max_units == 0) return cudaSuccess;
-  return kernel.launch(args, rule, shape.max_units * args.head_groups, shape.sm_count,
-                       shape.stream);
+  return kernel.launch(args, rules, shape.max_units * args.head_groups, shape);
 }
 
 }  // namespace ragged::sm90

@@ -4,15 +4,16 @@
 
 #include <cstdint>
 
+#include "backends/sm90/kernels.hpp"
 #include "device/attention_args.hpp"
 
 namespace ragged::sm90 {
 
-// Both return a cudaError_t as int; `stream` is a cudaStream_t.
+// Both return a cudaError_t as int. max_items: for shape.max_units.
 struct KernelLaunch {
   int (*prepare)() = nullptr;
-  int (*launch)(const device::AttentionArgs& args, int rule, std::int64_t max_items, int sm_count,
-                void* stream) = nullptr;
+  int (*launch)(const device::AttentionArgs& args, const Rules& rules, std::int64_t max_items,
+                const LaunchShape& shape) = nullptr;
 };
 
 // Of one head dim and Tile::variant; half: fp16, not bf16. Empty where the build lacks it. Defined

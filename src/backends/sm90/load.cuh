@@ -20,9 +20,10 @@ class Loader {
                                     const TileSplit& split, SharedAddress shared)
       : maps_(maps), args_(args), split_(split), shared_(shared) {}
 
-  // All that falls to this block, of a rule whose units begin at `first_unit`. Precondition: there
-  // is something. All lanes of the copying warp walk in step; one of them sends.
-  __device__ __forceinline__ void run(int first_unit, const Turns& turns) {
+  // All that falls to this block of `work`, which lies in shared memory. Precondition: there is
+  // something. All lanes of the copying warp walk in step; one of them sends.
+  __device__ __forceinline__ void run(const Work& work) {
+    const Turns turns(work.items);
     for (int turn = 0;;) {
       std::uint32_t again = 0;  // how many items ago the one was that has to be sent again
       if (turns.has<Shape::consumers>(turn)) {
@@ -48,10 +49,14 @@ class Loader {
       if (again == 0) ++turn;
       __syncwarp();  // lanes write what others have read
       const int unit = index / args_.head_groups;
-      set_unit<Shape::keys>(item, args_, args_.units[first_unit + unit],
+      set_unit<Shape::keys>(item, args_, fetch(args_.units + work.place(unit)),
                             index - unit * args_.head_groups);
+      item.team = 0;
       item.index = index;
       item.part = part;
+      if constexpr (Shape::teams) {
+        if (work.is_team(unit)) make_team(item);
+      }
       item.redo = static_cast<std::int32_t>(redo & kFailedWarps);
       item.follows = redo != 0 && (redo & kFailedValues) == 0 ? 1 : 0;
       item.guarded = (redo & kFailedValues) != 0 || (again != 0 && first.guarded != 0) ? 1 : 0;
@@ -73,6 +78,26 @@ class Loader {
   // What the warpgroups could not finish of that item.
   [[nodiscard]] __device__ __forceinline__ std::uint32_t& note(std::uint32_t sequence) const {
     return shared_pointer<std::uint32_t>(shared_ + Shape::failed_at)[sequence % 4];
+  }
+  // The unit by way of shared memory: its numbers would not fit the warp's registers at once.
+  [[nodiscard]] __device__ __forceinline__ const device::Unit& fetch(
+      const device::Unit* unit) const {
+    constexpr unsigned kPieces = sizeof(device::Unit) / sizeof(uint4);
+    auto* const to = shared_pointer<uint4>(shared_ + Shape::unit_at);
+    const unsigned lane = threadIdx.x % 32;
+    if (lane < kPieces) to[lane] = reinterpret_cast<const uint4*>(unit)[lane];
+    __syncwarp();
+    return *reinterpret_cast<const device::Unit*>(to);
+  }
+  // A team is never cut into parts: the first takes all, the others nothing.
+  static __device__ __forceinline__ void make_team(Item& item) {
+    if (item.part % 16 != 0) {
+      item.rows = 0;
+      item.tiles = 0;
+    } else {
+      item.team = 1;
+    }
+    item.part = 16 * Shape::consumers;
   }
   __device__ __forceinline__ void wait_for_query_slot() {
     barrier_wait(shared_ + Barriers<Shape>::queries_empty + 8 * items_.slot(), items_.parity() ^ 1);

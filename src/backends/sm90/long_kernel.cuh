@@ -21,6 +21,7 @@
 #include "backends/sm90/schedule.cuh"
 #include "backends/sm90/shape.cuh"
 #include "backends/sm90/softmax.cuh"
+#include "backends/sm90/team.cuh"
 
 namespace ragged::sm90 {
 
@@ -40,11 +41,7 @@ class Consumer {
     for (;; ++items_.steps) {
       barrier_wait(shared_ + Barriers<Shape>::queries_full + 8 * items_.slot(), items_.parity());
       const Item& item = shared_pointer<const Item>(shared_ + Shape::items_at)[items_.steps % 4];
-      if (item.redo == 0) {
-        compute<false>(item);
-      } else {
-        compute<true>(item);
-      }
+      compute(item);
       if (item.last == 0) continue;
       named_sync(kEndBarrier, Shape::consumers * 128 + 32);
       const std::uint32_t* const notes = &note_of(0);
@@ -54,12 +51,23 @@ class Consumer {
   }
 
  private:
+  __device__ __forceinline__ void compute(const Item& item) {
+    if constexpr (Shape::teams) {
+      if (item.team != 0) return compute_in_team(item);
+    }
+    if (item.redo == 0) {
+      compute_tile<false>(item);
+    } else {
+      compute_tile<true>(item);
+    }
+  }
+
   // fp16 weights always follow the maximum; bf16's where the first tile's did not serve.
   static constexpr bool kAlwaysFollows = std::is_same_v<T, __half>;
 
   // kAgain: rows that an earlier try could not finish.
   template <bool kAgain>
-  __device__ __forceinline__ void compute(const Item& item) {
+  __device__ __forceinline__ void compute_tile(const Item& item) {
     const GroupPart part = item.groups[group_];
     float out[kOut];
 #pragma unroll
@@ -116,6 +124,63 @@ class Consumer {
     products_wait<0>();
     hold(out);
     release_values();
+  }
+
+  // This warpgroup's part of a team's item: its own key tiles, and if it is the first, all results.
+  __device__ __forceinline__ void compute_in_team(const Item& item) {
+    const SharedAddress slot =
+        shared_ + Shape::queries_at + items_.slot() * Shape::consumers * Shape::query_bytes;
+    float out[kOut];
+#pragma unroll
+    for (int i = 0; i < kOut; ++i) out[i] = 0.0F;
+    RowState state = {{0.0F, 0.0F}, {0.0F, 0.0F}};
+    const int tiles = item.tiles;
+#pragma unroll 1
+    for (int tile = 0; tile < tiles;) {
+#pragma unroll 1
+      for (; tile < tiles && tile % Shape::consumers != group_; ++tile) skip_step(false);
+      if (tile >= tiles) break;
+      float scores[kScores];
+      std::uint32_t weights[kScores / 2];
+      wait_keys();
+      issue_scores<Shape, Shape::keys>(scores, slot, keys());
+      products_wait<0>();
+      hold(scores);
+      release_keys();
+      if (Shape::team_apart && tile + Shape::consumers >= tiles) release_queries();
+      if (KeyWalk<Shape::keys>(item).keys_left(tile) < Shape::keys) mask_edge(item, tile, scores);
+      softmax_step<T, true>(scores, weights, args_.scale_log2, tile == group_, state, out);
+      hold(weights);
+      wait_values();
+      issue_values<Shape, Shape::keys>(out, weights, values());
+      products_wait<0>();
+      hold(out);
+      release_values();
+      ++tile;
+    }
+    finish_sums(state.sum);
+    if (Shape::team_apart && group_ >= tiles) release_queries();
+    using Part = TeamPart<kOut>;
+    static_assert(Part::bytes <= Shape::consumers * Shape::query_bytes);
+    const SharedAddress stats = shared_ + Shape::team_stats_at;
+    const SharedAddress part = Shape::team_apart ? shared_ + Shape::team_part_at : slot;
+    constexpr int kThreads = Shape::consumers * 128;
+#pragma unroll 1
+    for (int other = 1; other < Shape::consumers; ++other) {
+      named_sync(kTeamBarrier, kThreads);
+      if (group_ == other) Part::store(part, stats, out, state);
+      named_sync(kTeamBarrier, kThreads);
+      if (group_ == 0) Part::merge(part, stats, out, state, args_.scale_log2);
+    }
+    if constexpr (!Shape::team_apart) {
+      shared_writes_fence();
+      release_queries();
+    }
+    if (group_ != 0) return;
+    const RowPair<float> reference = {state.reference.low * args_.scale_log2,
+                                      state.reference.high * args_.scale_log2};
+    write_rows<T, Shape::dim>(args_, item, out, state.sum, reference,
+                              rows_of_thread(split_, 0, item.rows));
   }
 
   // Scores of a tile to weights, and its values made ready for them.
@@ -302,19 +367,20 @@ __device__ __forceinline__ void init_barriers(SharedAddress shared) {
   barrier_init_fence();
 }
 
-// Items of rule `rule` of the table. One block a multiprocessor; any number of blocks computes all.
+// Items of these rules of the table. One block a multiprocessor; any number of blocks computes all.
 template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1)
     attend_long(const __grid_constant__ TensorMaps maps,
                 const __grid_constant__ device::AttentionArgs args,
-                const __grid_constant__ TileSplit split, int rule) {
+                const __grid_constant__ TileSplit split, const Rules rules) {
   extern __shared__ std::uint8_t raw[];
   const SharedAddress shared = (shared_address(raw) + 1023) & ~1023U;
 
-  const int first_unit = args.table->first_unit[rule];
-  const Turns turns(args.table->num_units[rule] * args.head_groups);
-  if (!turns.has<Shape::consumers>(0)) return;
+  launch_dependents();
+  const Work work(args, rules);
+  if (!Turns(work.items).has<Shape::consumers>(0)) return wait_for_launches_before();
   if (threadIdx.x == 0) {
+    *shared_pointer<Work>(shared + Shape::work_at) = work;
     init_barriers<Shape>(shared);
     auto* const notes = shared_pointer<std::uint32_t>(shared + Shape::failed_at);
     for (int i = 0; i < Shape::num_items; ++i) notes[i] = 0;
@@ -325,11 +391,13 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (group == Shape::consumers) {
     give_registers<Shape::producer_registers>();
     if (threadIdx.x / 32 == Shape::consumers * 4) {
-      Loader<Shape>(maps, args, split, shared).run(first_unit, turns);
+      Loader<Shape>(maps, args, split, shared)
+          .run(*shared_pointer<const Work>(shared + Shape::work_at));
     }
   } else {
     take_registers<Shape::consumer_registers>();
     Consumer<Shape>(args, split, shared, group).run();
+    wait_for_launches_before();
   }
 }
 

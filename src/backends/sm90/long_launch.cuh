@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "backends/sm90/long_kernel.cuh"
+#include "backends/sm90/start.cuh"
 #include "backends/sm90/tensor_maps.cuh"
 
 namespace ragged::sm90 {
@@ -20,11 +21,11 @@ int prepare_long() {
                               Shape::shared_bytes);
 }
 
-// Starts the items of rule `rule`, at most `max_items` of them, on `stream`. Blocks beyond the
+// Starts the items of these rules, at most `max_items` of them. Blocks beyond the
 // items end at once. cudaSuccess as an int, or what went wrong.
 template <class Shape>
-int launch_long(const device::AttentionArgs& args, int rule, std::int64_t max_items, int sm_count,
-                cudaStream_t stream) {
+int launch_long(const device::AttentionArgs& args, const Rules& rules, std::int64_t max_items,
+                const LaunchShape& shape) {
   MapShape map;
   map.half = std::is_same_v<typename Shape::Element, __half>;
   map.head_dim = Shape::dim;
@@ -40,10 +41,9 @@ int launch_long(const device::AttentionArgs& args, int rule, std::int64_t max_it
   // Once for each device would do; it costs less than remembering which.
   if (const int code = prepare_long<Shape>(); code != cudaSuccess) return code;
   const auto blocks =
-      static_cast<unsigned>(std::min<std::int64_t>(max_items * Shape::consumers, sm_count));
-  attend_long<Shape>
-      <<<blocks, Shape::threads, Shape::shared_bytes, stream>>>(maps, args, split, rule);
-  return cudaGetLastError();
+      static_cast<unsigned>(std::min<std::int64_t>(max_items * Shape::consumers, shape.sm_count));
+  return start(attend_long<Shape>, blocks, Shape::threads, Shape::shared_bytes, shape, maps, args,
+               split, rules);
 }
 
 }  // namespace ragged::sm90

@@ -49,6 +49,17 @@ __device__ __forceinline__ void barrier_wait(SharedAddress barrier, std::uint32_
       : "memory");
 }
 
+// --- Launches of one run, side by side where the launch asks for it.
+// Lets the next launch begin as soon as this one leaves room.
+__device__ __forceinline__ void launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+// One thread of a launch ends after the launches before it: what comes next on the stream waits for
+// all of them.
+__device__ __forceinline__ void wait_for_launches_before() {
+  if (blockIdx.x == 0 && threadIdx.x == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 // --- Named barriers among whole warps of a block; 0 is __syncthreads.
 __device__ __forceinline__ void named_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "backends/sm90/launches.hpp"
 #include "backends/sm90/ptx.cuh"
 #include "backends/sm90/shape.cuh"
 #include "device/attention_args.hpp"
@@ -75,8 +76,9 @@ struct alignas(16) Item {
   std::int32_t kv_head;
   std::int32_t first_try;  // redo: where the notes of the try before lie
   std::int32_t part;       // warpgroups [part % 16, part / 16) compute
-  std::int32_t follows;    // the references follow the maxima (softmax.cuh)
-  std::int32_t guarded;    // some values are not finite (guard.cuh)
+  std::int16_t follows;    // the references follow the maxima (softmax.cuh)
+  std::int16_t guarded;    // some values are not finite (guard.cuh)
+  std::int32_t team;       // its warpgroups share one tile of rows (team.cuh)
   GroupPart groups[4];
 };
 static_assert(sizeof(Item) == kItemBytes);
@@ -121,6 +123,27 @@ struct KeyWalk {
     return (tile < seam_tile ? seam : end) - first_key(tile);
   }
 };
+
+// The units of a launch: those of its last rule, then those of teams, which cost less.
+struct Work {
+  std::int32_t first_unit;  // of the teams' rule, where the other's come next
+  std::int32_t teams;       // units
+  std::int32_t others;
+  std::int32_t items;
+
+  __device__ __forceinline__ Work(const device::AttentionArgs& args, const Rules& rules)
+      : first_unit(args.table->first_unit[rules.last]),
+        teams(rules.teams < 0 ? 0 : args.table->num_units[rules.teams]),
+        others(args.table->num_units[rules.last]),
+        items((teams + others) * args.head_groups) {
+    first_unit -= teams;
+  }
+  __device__ __forceinline__ bool is_team(int unit) const { return unit >= others; }
+  __device__ __forceinline__ int place(int unit) const {
+    return first_unit + (unit >= others ? unit - others : unit + teams);
+  }
+};
+static_assert(sizeof(Work) == kWorkBytes);
 
 // The items of a launch as turns of its blocks. Items that do not fill a last round of blocks are
 // cut into parts of fewer warpgroups, as far as blocks would stand idle: a warpgroup's tile does
@@ -213,7 +236,7 @@ __device__ __forceinline__ void set_group(Item& item, const device::AttentionArg
                                           const TileSplit& split, int group) {
   const bool computes = group >= item.part % 16 && group < item.part / 16 &&
                         (item.redo == 0 || (item.redo >> 4 * group & 15) != 0);
-  const int first = group * split.tokens;
+  const int first = item.team != 0 ? 0 : group * split.tokens;
   const int live = computes ? max(0, min(item.rows - first, split.tokens)) : 0;
   GroupPart part = {live, 0, 0, 0};
   if (live > 0 && item.tiles > 0) {

@@ -29,15 +29,20 @@ struct Columns {
   static_assert(kDim % 8 == 0 && panels > 0);
 };
 
+// Of a block.
+inline constexpr int kMostSharedBytes = 227 * 1024;
+
 // sizeof(Item).
 inline constexpr int kItemBytes = 144;
+// sizeof(Work).
+inline constexpr int kWorkBytes = 16;
 
 constexpr int round_up_to(int value, int step) { return (value + step - 1) / step * step; }
 
 // T: element. kDim: the true head dim, a multiple of 8. kConsumers: warpgroups with a tile each.
 // kKeys: keys of a step. kStages: steps of K and of V in flight. kQuerySlots: items whose queries
-// are held at once.
-template <class T, int kDim, int kConsumers, int kKeys, int kStages, int kQuerySlots>
+// are held at once. kTeams: has them (team.cuh).
+template <class T, int kDim, int kConsumers, int kKeys, int kStages, int kQuerySlots, bool kTeams>
 struct LongShape : Columns<kDim> {
   using Element = T;
   using Layout = Columns<kDim>;
@@ -45,6 +50,7 @@ struct LongShape : Columns<kDim> {
   static constexpr int keys = kKeys;
   static constexpr int stages = kStages;
   static constexpr int query_slots = kQuerySlots;
+  static constexpr bool teams = kTeams;
 
   // A tile of queries, and a step of keys or values: whole panels, then the tail.
   static constexpr int query_panel_bytes = kTileRows * Layout::panel_row_bytes;
@@ -72,10 +78,21 @@ struct LongShape : Columns<kDim> {
   static constexpr int failed_at = items_at + num_items * kItemBytes;
   static constexpr int failed_rows_at = failed_at + num_items * 4;
   static constexpr int failed_rows_bytes = num_items * kConsumers * 4 * 8;
-  static constexpr int shared_bytes = failed_rows_at + failed_rows_bytes + kAlignment;
+  static constexpr int work_at = failed_rows_at + failed_rows_bytes;
+  static constexpr int team_stats_at = work_at + kWorkBytes;
+  static constexpr int team_stats_bytes = kTeams ? 128 * 16 : 0;
+  // Where a team's accumulators meet: apart where there is room, so that the next item's queries
+  // may come meanwhile, else where the queries lay.
+  static constexpr int unit_at = team_stats_at + team_stats_bytes;
+  static constexpr int team_part_at = round_up_to(unit_at + 48, 16);
+  static constexpr int team_part_bytes = kTeams ? kTileRows * kDim * 4 : 0;
+  static constexpr bool team_apart =
+      team_part_at + team_part_bytes + kAlignment <= kMostSharedBytes;
+  static constexpr int shared_bytes =
+      team_part_at + (team_apart ? team_part_bytes : 0) + kAlignment;
 
   static_assert(kKeys % 16 == 0);
-  static_assert(shared_bytes <= 227 * 1024);
+  static_assert(shared_bytes <= kMostSharedBytes);
 };
 
 // The barriers of a block. Stage s of K: keys_full + 8 s, and so on.
@@ -94,6 +111,7 @@ struct Barriers {
 inline constexpr int kRingBarrier = 1;
 inline constexpr int kGroupBarrier = 5;
 inline constexpr int kEndBarrier = 9;
+inline constexpr int kTeamBarrier = 10;
 
 // A place in a ring of slots, and the parity of its present round, from the number of steps before.
 template <int kSlots>

@@ -163,7 +163,7 @@ class ShortBlock {
 
 // Items of rule `rule`, of which blocks take one after the other.
 template <class Shape, bool kHides>
-__global__ void __launch_bounds__(Shape::threads, kHides ? Shape::blocks - 1 : Shape::blocks)
+__global__ void __launch_bounds__(Shape::threads, kHides ? Shape::blocks - 2 : Shape::blocks)
     attend_short(const __grid_constant__ TensorMaps maps,
                  const __grid_constant__ device::AttentionArgs args,
                  const __grid_constant__ TileSplit split, int rule) {
@@ -171,7 +171,8 @@ __global__ void __launch_bounds__(Shape::threads, kHides ? Shape::blocks - 1 : S
   const SharedAddress shared = shared_address(short_shared);
   const device::Unit* const units = args.units + args.table->first_unit[rule];
   const int num_items = args.table->num_units[rule] * args.head_groups;
-  if (static_cast<int>(blockIdx.x) >= num_items) return;
+  launch_dependents();
+  if (static_cast<int>(blockIdx.x) >= num_items) return wait_for_launches_before();
   if (threadIdx.x == 0) ResidentSegment<Shape>::init(shared);
   __syncthreads();
   std::uint32_t parity = 0;
@@ -186,6 +187,7 @@ __global__ void __launch_bounds__(Shape::threads, kHides ? Shape::blocks - 1 : S
     if (item.key_end > 0) parity ^= 1;
     __syncthreads();  // all have read what the next segment overwrites
   }
+  wait_for_launches_before();
 }
 
 }  // namespace ragged::sm90

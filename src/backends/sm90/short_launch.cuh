@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "backends/sm90/short_kernel.cuh"
+#include "backends/sm90/start.cuh"
 #include "backends/sm90/tensor_maps.cuh"
 
 namespace ragged::sm90 {
@@ -33,10 +34,10 @@ int prepare_short() {
 // than come, blocks beyond them cost time, and those of many items take several each.
 inline constexpr std::int64_t kMostShortBlocks = std::int64_t{1} << 17;
 
-// Starts the items of rule `rule`, at most `max_items` of them, on `stream`.
+// Starts the items of rule `rule`, at most `max_items` of them.
 template <class Shape>
 int launch_short(const device::AttentionArgs& args, int rule, std::int64_t max_items,
-                 cudaStream_t stream) {
+                 const LaunchShape& shape) {
   const TileSplit split(args.heads);
   MapShape map;
   map.half = std::is_same_v<typename Shape::Element, __half>;
@@ -52,8 +53,7 @@ int launch_short(const device::AttentionArgs& args, int rule, std::int64_t max_i
       hides_keys(args) ? attend_short<Shape, true> : attend_short<Shape, false>;
   if (const int code = prepare<Shape>(kernel); code != cudaSuccess) return code;
   const auto blocks = static_cast<unsigned>(std::min(max_items, kMostShortBlocks));
-  kernel<<<blocks, Shape::threads, Shape::shared_bytes, stream>>>(maps, args, split, rule);
-  return cudaGetLastError();
+  return start(kernel, blocks, Shape::threads, Shape::shared_bytes, shape, maps, args, split, rule);
 }
 
 }  // namespace ragged::sm90

@@ -37,15 +37,19 @@ class Sm90 final : public Backend {
     return tuning;
   }
 
+  [[nodiscard]] std::string kernel_of(const Tile& tile) const override {
+    return sm90::kernel_of(tile);
+  }
+
   [[nodiscard]] bool plans_on_device() const noexcept override { return true; }
 
   void prepare(const Plan& plan) const override {
     const device::CurrentDevice current(plan.device.device.index);
     device::prepare_stage();
-    for (int rule = 0; rule < plan.tiles.num_rules; ++rule) {
-      check(sm90::prepare(rule, plan.tiles, plan.problem.dtype, plan.problem.head_dim),
+    for_launches(plan.tiles, [&](int, const sm90::Rules& rules) {
+      check(sm90::prepare(rules, plan.tiles, plan.problem.dtype, plan.problem.head_dim),
             "loading a kernel of sm90");
-    }
+    });
   }
 
   void stage(const Plan& plan, const StageArguments& arguments) const override {
@@ -65,19 +69,32 @@ class Sm90 final : public Backend {
     sm90::LaunchShape shape;
     shape.sm_count = plan.device.sm_count;
     shape.stream = arguments.stream.handle;
-    // Where only the device knows the lengths, every rule may have every unit.
+    // Where only the device knows the lengths, every launch may have every unit.
     const bool counted = !plan.ceilings && plan.layouts.known();
     const std::int64_t most = counted ? 0 : table_of(plan).max_entries;
-    for (int rule = 0; rule < plan.tiles.num_rules; ++rule) {
-      const std::int64_t units = plan.rule_units[static_cast<std::size_t>(rule)];
-      if (counted && units == 0) continue;
+    for_launches(plan.tiles, [&](int first, const sm90::Rules& rules) {
+      std::int64_t units = 0;
+      for (int rule = first; rule <= rules.last; ++rule) {
+        units += plan.rule_units[static_cast<std::size_t>(rule)];
+      }
+      if (counted && units == 0) return;
       shape.max_units = counted ? units : most;
-      check(sm90::launch(rule, plan.tiles, plan.problem.dtype, args, shape),
+      check(sm90::launch(rules, plan.tiles, plan.problem.dtype, args, shape),
             "starting a kernel of sm90");
-    }
+      shape.beside_previous = true;
+    });
   }
 
  private:
+  // Calls each(first rule, rules) for every launch of a run.
+  template <typename Each>
+  static void for_launches(const TileTable& table, Each&& each) {
+    for (int first = 0; first < table.num_rules;) {
+      const sm90::Rules rules = sm90::rules_from(table, first);
+      each(first, rules);
+      first = rules.last + 1;
+    }
+  }
   static void check(int status, const char* what) {
     device::check(static_cast<cudaError_t>(status), what);
   }

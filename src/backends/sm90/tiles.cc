@@ -31,6 +31,12 @@ int heads_together(const Problem& problem) {
   return problem.kind == AttentionKind::self && problem.causal ? 1 : group;
 }
 
+// Few rows over long keys: not where keys are as many as rows, nor under a mask.
+bool may_have_teams(const Problem& problem) {
+  return (problem.kind == AttentionKind::cross || problem.kind == AttentionKind::prefixed) &&
+         !problem.causal;
+}
+
 std::string aligned(const char* name, const device::TensorArg& tensor, bool one_head) {
   if (tensor.data == nullptr || tensor.tokens == 0) return {};
   constexpr std::int64_t kElements = 8;  // of 2 bytes, in 16 bytes
@@ -77,6 +83,17 @@ std::string declines_tensors(const device::AttentionArgs& args) {
   return {};
 }
 
+Rules rules_from(const TileTable& table, int first) {
+  const bool teams = first + 1 < table.num_rules &&
+                     table.rules[first].tile.variant == table.rules[first + 1].tile.variant;
+  return teams ? Rules{first + 1, first} : Rules{first, -1};
+}
+
+std::string kernel_of(const Tile& tile) {
+  if (tile.variant == kShort) return "short";
+  return "long " + std::to_string(tile.variant - kFirstLong + 1);
+}
+
 TileTable tiles(const Problem& problem, const DeviceFacts& /*device*/) {
   const int heads = heads_together(problem);
   TileTable table;
@@ -98,6 +115,10 @@ TileTable tiles(const Problem& problem, const DeviceFacts& /*device*/) {
   for (int nth = 0;; ++nth) {
     const LongBuild* const build = long_build(problem.head_dim, nth);
     if (build == nullptr) break;
+    if (build->team_tiles > 0 && may_have_teams(problem)) {
+      add(kFirstLong + nth, 1, build->keys, kAnyLength);
+      table.rules[table.num_rules - 1].max_q_length = build->team_tiles * (kTileRows / heads);
+    }
     add(kFirstLong + nth, build->consumers, build->keys, build->max_keys);
   }
   return table;
