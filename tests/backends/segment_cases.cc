@@ -88,6 +88,15 @@ std::vector<Case> segment_cases() {
   decode.num_kv_heads = 20;
   cases.push_back(decode);
 
+  // A row with one key is that key's value, exactly: weights rounded to 16 bits against a sum that
+  // is not would show.
+  Case one = cross("one_key_beside_many", {100, 200}, {1500, 1});
+  one.num_qo_heads = 4;
+  one.num_kv_heads = 4;
+  one.head_dim = 128;
+  one.dtypes = {DType::bf16, DType::fp16};
+  cases.push_back(one);
+
   Case guidance = cross("edge13_guidance_pair", {4608, 4608}, {19, 226});
   guidance.num_qo_heads = 24;
   guidance.num_kv_heads = 24;

@@ -24,14 +24,11 @@ class Loader {
   // something. All lanes of the copying warp walk in step; one of them sends.
   __device__ __forceinline__ void run(const Work& work) {
     const Turns turns(work.items);
-    for (int turn = 0;;) {
-      std::uint32_t again = 0;  // how many items ago the one was that has to be sent again
-      if (turns.has<Shape::consumers>(turn)) {
-        wait_for_query_slot();
-        // The slot's last item is past its products, so the one before it is judged.
-        constexpr std::uint32_t kJudged = Shape::query_slots + 1;
-        if (items_.steps >= kJudged && note(items_.steps - kJudged) != 0) again = kJudged;
-      } else {
+    int turn = 0;
+    std::uint32_t again = 0;  // how many items ago the one was that has to be sent again; 0: none
+    for (;;) {
+      const bool more = turns.has<Shape::consumers>(turn);
+      if (again == 0 && !more) {
         named_sync(kEndBarrier, Shape::consumers * 128 + 32);
         if ((note(0) | note(1) | note(2) | note(3)) == 0) return;
         named_sync(kEndBarrier, Shape::consumers * 128 + 32);
@@ -41,37 +38,63 @@ class Loader {
           if (note(items_.steps - age) != 0) again = age;
         }
       }
-      Item& item = item_of(items_.steps);
-      const Item& first = item_of(items_.steps - again);
-      const int index = again != 0 ? first.index : turns.item<Shape::consumers>(turn);
-      const int part = again != 0 ? first.part : turns.part<Shape::consumers>(turn);
-      const std::uint32_t redo = again != 0 ? note(items_.steps - again) : 0;
-      if (again == 0) ++turn;
-      __syncwarp();  // lanes write what others have read
-      const int unit = index / args_.head_groups;
-      set_unit<Shape::keys>(item, args_, fetch(args_.units + work.place(unit)),
-                            index - unit * args_.head_groups);
-      item.team = 0;
-      item.index = index;
-      item.part = part;
-      if constexpr (Shape::teams) {
-        if (work.is_team(unit)) make_team(item);
+      // While the queries before still hold their place: reading a unit takes a microsecond.
+      build(work, turns, turn, again);
+      if (again == 0) {
+        wait_for_query_slot();
+        // The slot's last item is past its products, so the one before it is judged.
+        constexpr std::uint32_t kJudged = Shape::query_slots + 1;
+        if (items_.steps >= kJudged && note(items_.steps - kJudged) != 0) {
+          again = kJudged;
+          continue;
+        }
+        ++turn;
       }
-      item.redo = static_cast<std::int32_t>(redo & kFailedWarps);
-      item.follows = redo != 0 && (redo & kFailedValues) == 0 ? 1 : 0;
-      item.guarded = (redo & kFailedValues) != 0 || (again != 0 && first.guarded != 0) ? 1 : 0;
-      item.first_try = static_cast<std::int32_t>((items_.steps - again) % 4);
-      item.last = !turns.has<Shape::consumers>(turn);
-      if (again != 0) note(items_.steps - again) = 0;
-      __syncwarp();
-      const int lane = threadIdx.x % 32;
-      if (lane < Shape::consumers) set_group<Shape::keys>(item, args_, split_, lane);
-      __syncwarp();
-      send(item);
+      send(item_of(items_.steps));
+      again = 0;
     }
   }
 
  private:
+  // Makes the next item: that of the turn, or what an item could not finish that was sent `again`
+  // items ago, whose note is taken. Nobody reads the item's place any more: what was there is four
+  // back.
+  __device__ __forceinline__ void build(const Work& work, const Turns& turns, int turn,
+                                        std::uint32_t again) {
+    Item& item = item_of(items_.steps);
+    const Item& first = item_of(items_.steps - again);
+    __syncwarp();
+    item.first_try = static_cast<std::int32_t>((items_.steps - again) % 4);
+    item.team = 0;
+    if (again == 0) {
+      item.index = turns.item<Shape::consumers>(turn);
+      item.part = turns.part<Shape::consumers>(turn);
+      item.redo = 0;
+      item.follows = 0;
+      item.guarded = 0;
+      item.last = turns.has<Shape::consumers>(turn + 1) ? 0 : 1;
+    } else {
+      const std::uint32_t redo = note(items_.steps - again);
+      __syncwarp();  // lanes write what others have read
+      item.index = first.index;
+      item.part = first.part;
+      item.redo = static_cast<std::int32_t>(redo & kFailedWarps);
+      item.follows = (redo & kFailedValues) == 0 ? 1 : 0;
+      item.guarded = (redo & kFailedValues) != 0 || first.guarded != 0 ? 1 : 0;
+      item.last = turns.has<Shape::consumers>(turn) ? 0 : 1;
+      note(items_.steps - again) = 0;
+    }
+    const int unit = item.index / args_.head_groups;
+    set_unit<Shape::keys>(item, args_, fetch(args_.units + work.place(unit)),
+                          item.index - unit * args_.head_groups);
+    if constexpr (Shape::teams) {
+      if (work.is_team(unit)) make_team(item);
+    }
+    __syncwarp();
+    const int lane = threadIdx.x % 32;
+    if (lane < Shape::consumers) set_group<Shape::keys>(item, args_, split_, lane);
+    __syncwarp();
+  }
   [[nodiscard]] __device__ __forceinline__ Item& item_of(std::uint32_t sequence) const {
     return shared_pointer<Item>(shared_ + Shape::items_at)[sequence % 4];
   }

@@ -182,6 +182,8 @@ __global__ void __launch_bounds__(Shape::threads, kHides ? Shape::blocks - 2 : S
     const int unit = index / args.head_groups;
     Item item;
     set_unit<Shape::keys>(item, args, units[unit], index - unit * args.head_groups);
+    // Kept as they are, not found again from the unit's numbers, which would stay in registers too.
+    asm volatile("" : "+r"(item.q_row), "+r"(item.rows), "+r"(item.key_end), "+r"(item.head));
     if (item.rows == 0) continue;
     ShortBlock<Shape, kHides>(maps, args, split, shared, item, parity).run();
     if (item.key_end > 0) parity ^= 1;

@@ -16,7 +16,7 @@
 
 namespace ragged::sm90 {
 
-inline constexpr float kLeastSum = 1.0F / 256.0F;  // the first tile's maximum alone weighs 0.7
+inline constexpr float kLeastSum = 1.0F / 256.0F;  // the first tile's maximum alone weighs 1
 inline constexpr float kLargestSum = 1e30F;
 // A reference may lag the maximum by this power of two: weights stay below 2^8, exact to rescale.
 inline constexpr float kReferenceLag = 8.0F;
@@ -41,8 +41,9 @@ __device__ __forceinline__ RowPair<float> row_maxima(const float (&scores)[N]) {
   return a;
 }
 
-// kFollows: the reference is a score, and follows the maximum. Otherwise it is scale * score,
-// rounded, and stays.
+// kFollows: the reference is a score, and follows the maximum. Otherwise it is scale * score, and
+// stays. The score that it came from weighs 1 exactly, or nearly: a row that one key has to itself
+// is that key's value, whatever a weight is rounded to.
 template <bool kFollows>
 __device__ __forceinline__ float exponent(float score, float scale, float reference) {
   return kFollows ? (score - reference) * scale : fmaf(score, scale, -reference);
@@ -138,8 +139,7 @@ __device__ __forceinline__ void softmax_step(float (&scores)[N], std::uint32_t (
     follow_maxima(scores, scale, first, state, out);
   } else if (first) {
     const RowPair<float> maxima = row_maxima(scores);
-    state.reference = {rintf(finite_or_zero(maxima.low) * scale),
-                       rintf(finite_or_zero(maxima.high) * scale)};
+    state.reference = {finite_or_zero(maxima.low) * scale, finite_or_zero(maxima.high) * scale};
   }
   weigh<T, kFollows>(scores, weights, scale, state.reference, state.sum);
 }
