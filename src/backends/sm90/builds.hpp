@@ -39,6 +39,9 @@ inline constexpr std::int64_t kAnyLength = std::numeric_limits<std::int64_t>::ma
 //        bagel-flow (two sources)       3c b64 s4 1360, 3c b80 s3 1461, 2c b128 s2 1579
 //        causal-gqa (8 x 4096)          3c b64 s4 1585, 3c b80 s3 1602, 2c b128 s2 1607
 //        wan5b-cross (512 keys)         3c b64 s4 217, 3c b80 s3 234, 2c b128 s2 218
+// D 256: pi05-action (50 tokens of 8 heads on one, 1,018 keys)  teams of 2c b64 s2 21.9; sm80 30
+// Teams: whisper-cross-decode (one token over up to 1500 keys) 31.9 without, 20.0 with;
+// ltx-audio-video (126 over 8160) 76, 68; ltx-audio-text (126 over 1024) 16.2, 14.0
 inline constexpr LongBuild kLongBuilds[] = {
     {32, 1280, 4, 64, 6, 2, 2},        {32, kAnyLength, 3, 128, 4, 2, 0},
     {64, 1280, 4, 64, 6, 2, 2},        {64, kAnyLength, 3, 128, 4, 2, 0},
