@@ -134,7 +134,8 @@ void make_table(const StepArgs& args) {
   for (std::int32_t rule = 0; rule < kMaxTileRules; ++rule) {
     header.first_unit[rule] = static_cast<std::int32_t>(first);
     for (std::int32_t bucket = 0; bucket < kRuleBuckets; ++bucket) {
-      std::int64_t& entry = next.at(static_cast<std::size_t>(rule * kRuleBuckets + bucket));
+      const std::int32_t at = rule * kRuleBuckets + bucket;
+      std::int64_t& entry = next.at(static_cast<std::size_t>(at));
       const std::int64_t count = entry;
       entry = first;
       first += count;
