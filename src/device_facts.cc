@@ -70,7 +70,10 @@ std::string_view widest_simd() noexcept {
 #endif
   if (avx512) return "avx512";
   if (avx2) return "avx2";
-  return __builtin_cpu_supports("sse4.2") ? "sse4" : "scalar";
+  // What the library's SSE4 kernels take: processors from Westmere on.
+  const bool sse4 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("aes") &&
+                    __builtin_cpu_supports("pclmul");
+  return sse4 ? "sse4" : "scalar";
 #elif defined(__ARM_FEATURE_SVE)
   return "sve";
 #elif defined(__aarch64__)

@@ -425,8 +425,8 @@ bool available() noexcept { return false; }
 std::size_t scratch_bytes(int /*head_dim*/, std::int64_t /*rows*/) noexcept { return 0; }
 Tiles::Tiles(bool /*used*/) noexcept : used_(false) {}
 Tiles::~Tiles() = default;
-void run_item(const Item<Bf16>& /*item*/, const Item<Bf16>* /*next*/, const Context& /*context*/,
-              Prefetcher& /*prefetcher*/) noexcept {}
+void run_item(const Item<Bf16>& /*item*/, const Item<Bf16>* /*next*/, const BandShare* /*share*/,
+              const Context& /*context*/, Prefetcher& /*prefetcher*/) noexcept {}
 
 }  // namespace ragged::cpu::matrix
 
