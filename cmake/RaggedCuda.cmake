@@ -1,8 +1,10 @@
 # CUDA, found and not demanded. The host's C++ compiler links everything, against the static runtime:
 # no consumer needs CUDA as a language.
 set(ragged_gpu_backends sm90 sm80 flashinfer cudnn)
+set(ragged_cudnn_frontend_version 1.32)
 
-# ragged_default_gpu_backends(VARIABLE): our own GPU backends where nvcc is found, else nothing.
+# ragged_default_gpu_backends(VARIABLE): where nvcc is found our own GPU backends, and cudnn where its
+# headers are; else nothing.
 macro(ragged_default_gpu_backends variable)
   set(${variable})
   if(NOT CMAKE_CROSSCOMPILING)
@@ -14,6 +16,27 @@ macro(ragged_default_gpu_backends variable)
         list(APPEND ${variable} ${backend})
       endif()
     endforeach()
+    if(CMAKE_CUDA_COMPILER)
+      find_package(CudnnFrontend ${ragged_cudnn_frontend_version} QUIET)
+      if(CudnnFrontend_FOUND)
+        list(APPEND ${variable} cudnn)
+      endif()
+    endif()
+  endif()
+endmacro()
+
+# ragged_require_cudnn(): takes cudnn out of RAGGED_BACKENDS, and says so, where its headers are not
+# here.
+macro(ragged_require_cudnn)
+  if("cudnn" IN_LIST RAGGED_BACKENDS)
+    find_package(CudnnFrontend ${ragged_cudnn_frontend_version} QUIET)
+    if(NOT CudnnFrontend_FOUND)
+      message(WARNING "backend cudnn is not built: cudnn_frontend.h of version "
+        "${ragged_cudnn_frontend_version} or newer, or cudnn.h, is not found. `scripts/setup cudnn` brings "
+        "the first, CUDA images and the PyPI package nvidia-cudnn-cu13 have the second; "
+        "CudnnFrontend_ROOT names a folder that holds either.")
+      list(REMOVE_ITEM RAGGED_BACKENDS cudnn)
+    endif()
   endif()
 endmacro()
 

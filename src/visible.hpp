@@ -51,6 +51,13 @@ RAGGED_HOST_DEVICE constexpr std::int64_t visible_end(const Mask& mask, std::int
   return visible_end_of<std::int64_t>(mask, row, q_len, kv_len);
 }
 
+// Rows at the start of a segment that see no key.
+RAGGED_HOST_DEVICE constexpr std::int64_t hidden_rows_of(const Mask& mask, std::int64_t q_len,
+                                                         std::int64_t kv_len) {
+  if (kv_len == 0) return q_len;
+  return mask.causal && mask.block_size == 0 && q_len > kv_len ? q_len - kv_len : 0;
+}
+
 // a / b, for a >= 0 and b >= 1. Lengths nearly always fit 32 bits, whose division takes half the
 // time on a CPU and a fraction of it on a GPU.
 RAGGED_HOST_DEVICE constexpr std::int64_t divide(std::int64_t a, std::int64_t b) {

@@ -178,6 +178,7 @@ TARGET_TEST(isolation, edge21_nan_in_a_query_row) {
 // NaN in a key's row, of K or of V, reaches the rows that see the key and no other.
 void nan_in_key(const Target& target, bool in_value) {
   for (const Case& c : sample_cases(target)) {
+    if (in_value && c.causal && target.may_spread_nan) continue;
     for (const DType dtype : sample_dtypes(target)) {
       SCOPED_TRACE(c.name + " " + std::string(to_string(dtype)));
       Data data = make_data(c, dtype);

@@ -10,6 +10,7 @@
 
 namespace ragged::test {
 
+// Those that the target serves.
 std::vector<Case> sample_cases(const Target& target);
 
 // The dtypes to vary such things in: all that the target serves, but one where the target is slow

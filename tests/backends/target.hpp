@@ -23,6 +23,10 @@ struct Target {
   bool may_decline = false;
   // Whether a run may refuse rows that do not start at 16 bytes.
   bool may_refuse_alignment = false;
+  // Whether NaN in a row of v may reach rows of its segment that do not see it.
+  bool may_spread_nan = false;
+  // Nodes that a captured run has beside one for each kernel that the tile table names.
+  std::size_t extra_nodes = 0;
   // An older instruction set of a backend that is also tested in full.
   bool narrowed = false;
 };

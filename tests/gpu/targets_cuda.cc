@@ -53,6 +53,10 @@ Found find_targets() {
     // The portable kernels are what every other GPU backend falls back to.
     target.may_decline = backend->id() != RaggedAttnBackend::SM80;
     target.may_refuse_alignment = true;
+    if (backend->id() == RaggedAttnBackend::CUDNN) {
+      target.extra_nodes = 3;  // our arrays, and what cuDNN starts before its kernel
+      target.may_spread_nan = true;
+    }
     found.targets.push_back(target);
   }
   return found;

@@ -26,6 +26,7 @@ void expect_interval(const Mask& mask, std::int64_t q_len, std::int64_t kv_len) 
     }
     ASSERT_GE(end, before);
     ASSERT_LE(end, kv_len);
+    ASSERT_EQ(row < hidden_rows_of(mask, q_len, kv_len), begin == end);
     before = end;
     sums.push_back(sums.back() + static_cast<double>(end - begin));
   }
