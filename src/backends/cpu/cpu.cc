@@ -86,6 +86,9 @@ Tile matrix_tile(const Problem& problem, const DeviceFacts& device) {
   return tile;
 }
 
+// Of all workers, whatever the machine: where it does not reach, fewer work.
+constexpr std::size_t kMostWorkspaceBytes = std::size_t{64} << 20;
+
 // Bytes of workspace for each worker.
 std::size_t worker_bytes(const Problem& problem, const DeviceFacts& device,
                          std::int64_t max_kv_length) {
@@ -138,8 +141,10 @@ class CpuBackend final : public Backend {
       rest.max_q_length = cpu::matrix::kFewestTokens - 1;
       table.rules[table.num_rules++].tile = matrix_tile(problem, device);
     }
-    tuning.workspace_bytes = static_cast<std::size_t>(device.threads) *
-                             worker_bytes(problem, device, totals.max_kv_length);
+    const std::size_t bytes = worker_bytes(problem, device, totals.max_kv_length);
+    const std::size_t workers = std::clamp<std::size_t>(kMostWorkspaceBytes / bytes, 1,
+                                                        static_cast<std::size_t>(device.threads));
+    tuning.workspace_bytes = workers * bytes;
     return tuning;
   }
 
@@ -154,13 +159,14 @@ class CpuBackend final : public Backend {
     }
     return Backend::kernel_of(tile);
   }
+
   void run(const Plan& plan, const RunArguments& arguments) const override {
     cpu::Job job;
     job.plan = &plan;
     job.arguments = &arguments;
     // The ceilings' longest segment may be longer than this step's: the scratch then has room left.
     job.scratch = scratch_of(plan.problem, plan.device, longest_keys(plan));
-    job.worker_bytes = plan.workspace_bytes / static_cast<std::size_t>(plan.device.threads);
+    job.worker_bytes = worker_bytes(plan.problem, plan.device, longest_keys(plan));
     // A plan for tiles that this machine lacks runs on vectors.
     if (uses_matrix(plan.problem, plan.device) && cpu::matrix::available()) {
       const Tile tile = matrix_tile(plan.problem, plan.device);
@@ -171,7 +177,9 @@ class CpuBackend final : public Backend {
     job.stream = fp32 && out_bytes(plan) >= kStreamBytes && lines_are_whole(arguments.out);
 
     Executor& executor = arguments.executor != nullptr ? *arguments.executor : default_executor();
-    const std::int64_t most = std::min(plan.device.threads, executor.concurrency());
+    const auto with_scratch = static_cast<std::int64_t>(plan.workspace_bytes / job.worker_bytes);
+    const std::int64_t most =
+        std::min<std::int64_t>({plan.device.threads, executor.concurrency(), with_scratch});
     const int workers = static_cast<int>(std::clamp<std::int64_t>(most, 1, items));
     if (cpu::keys_adjoin(plan, arguments)) {
       job.abreast = static_cast<int>(

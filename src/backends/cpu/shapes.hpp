@@ -67,7 +67,10 @@ struct ScratchShape {
 constexpr std::int64_t unit_rows_limit(int head_dim, int threads) {
   // Enough rows to pay for packing the keys; sums of at most 1 MiB; more units for more workers.
   const std::int64_t rows = 262144 / std::max(head_dim, 64);
-  return threads > 8 ? std::max<std::int64_t>(rows / 4, 512) : rows;
+  if (threads <= 8) return rows;
+  // Sums of all workers within 24 MiB, as long as packing pays.
+  const std::int64_t most = (std::int64_t{24} << 20) / (std::int64_t{4} * head_dim * threads);
+  return std::clamp<std::int64_t>(most, kInPlaceRows, std::max<std::int64_t>(rows / 4, 512));
 }
 
 // Packed keys and values that a worker holds: within a second-level cache, and within 24 MiB over

@@ -118,6 +118,52 @@ TEST(CpuBackendPlan, ServesTheCpuOnly) {
 }
 
 // A scale that fp32 does not hold would make every score the same, or none a number.
+// Scratch of all workers, on any machine. Where it is not enough for all threads, fewer work.
+TEST(CpuBackendPlan, WorkspaceIsBoundedWhateverTheThreads) {
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  const Backend* const backends[] = {&cpu_backend()};
+  StepLayouts layouts;
+  layouts.q = test::layout_of({60000});
+  layouts.kv_is_q = true;
+  for (const char* simd : {"scalar", "avx2", "avx512", "amx"}) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+      for (const int head_dim : {8, 64, 128, 256}) {
+        for (const int group : {1, 8}) {
+          Problem problem = test::fp32_problem(AttentionKind::self, 8, 8 / group, head_dim);
+          problem.dtype = dtype;
+          for (const int threads : {1, 2, 16, 64, 128, 384, 4096}) {
+            Plan plan;
+            make_plan(
+                plan, problem, layouts,
+                DeviceFacts::parse("cpu:" + std::string(simd) + ":" + std::to_string(threads)),
+                backends);
+            EXPECT_GT(plan.workspace_bytes, 0U);
+            EXPECT_LE(plan.workspace_bytes, kMost) << plan.explain();
+          }
+        }
+      }
+    }
+  }
+}
+
+// More items than workers with scratch, and more threads than either.
+TEST_P(CpuBackend, MoreThreadsThanHaveScratchGiveTheSameBits) {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    Problem problem = test::fp32_problem(AttentionKind::self, 1, 1, 256);
+    problem.dtype = dtype;
+    StepLayouts layouts;
+    layouts.q = test::layout_of(std::vector<std::int64_t>(300, 3));
+    layouts.kv_is_q = true;
+    Step one(problem, layouts);
+    Step many = one;
+    one.run(cpu_backend(), simd());
+    many.run(cpu_backend(), simd(), 4096);
+    for (std::int64_t token = 0; token < 900; ++token) {
+      ASSERT_EQ(one.row_bits(token, 0), many.row_bits(token, 0)) << token;
+    }
+  }
+}
+
 TEST(CpuBackendPlan, ExplainsWhichKernelWalksATile) {
   Tile tile;
   EXPECT_EQ(cpu_backend().kernel_of(tile), "keys in place");
