@@ -58,7 +58,7 @@ class Cudnn final : public Backend {
     return reason;
   }
 
-  [[nodiscard]] Tuning tune(const Problem& problem, const DeviceFacts& /*device*/,
+  [[nodiscard]] Tuning tune(const Problem& problem, const DeviceFacts& device,
                             const StepTotals& totals) const override {
     const std::string reason = cudnn::declines_totals(totals);
     if (!reason.empty()) {
@@ -66,7 +66,7 @@ class Cudnn final : public Backend {
     }
     Tuning tuning;
     tuning.tiles = cudnn::tiles();
-    tuning.workspace_bytes = cudnn::memory_of(totals).bytes;
+    tuning.workspace_bytes = cudnn::memory_of(totals, device.sm_count).bytes;
     tuning.table_bytes = device::table_layout(table_of(problem, totals)).bytes;
     return tuning;
   }
@@ -80,7 +80,7 @@ class Cudnn final : public Backend {
     // In capacity mode every step has this graph, unless its tensors have other strides.
     const StepTotals totals = totals_of(plan);
     cudnn::build_graph(cudnn::packed_key(plan.problem, totals, plan.device.device.index),
-                       cudnn::memory_of(totals).graph_bytes);
+                       cudnn::memory_of(totals, plan.device.sm_count).graph_bytes);
   }
 
   void stage(const Plan& plan, const StageArguments& arguments) const override {
@@ -98,7 +98,7 @@ class Cudnn final : public Backend {
     const int index = plan.device.device.index;
     const device::CurrentDevice current(index);
     const StepTotals totals = totals_of(plan);
-    const cudnn::Memory memory = cudnn::memory_of(totals);
+    const cudnn::Memory memory = cudnn::memory_of(totals, plan.device.sm_count);
     const device::AttentionArgs args = device::attention_args(plan, arguments);
     const cudnn::Pointers pointers = pointers_of(memory, args);
     check(cudnn::launch_arrays(pointers.arrays, args, arguments.stream.handle),

@@ -13,9 +13,11 @@ constexpr std::int64_t kElements = 8;  // of 2 bytes, in 16 bytes
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// cuDNN 9.14 asks for 256 bytes of each segment, and up to 768 more; half as much again for others.
-constexpr std::size_t workspace_bound(std::int64_t segments) {
-  return aligned(384 * static_cast<std::size_t>(segments) + 4096);
+// cuDNN 9.14 asks for 256 bytes of each segment and up to 768 more; 9.19 for 128 bytes of each SM,
+// and 256 more. With room for others.
+constexpr std::size_t workspace_bound(std::int64_t segments, int sm_count) {
+  return aligned(384 * static_cast<std::size_t>(segments) +
+                 1024 * static_cast<std::size_t>(sm_count) + 4096);
 }
 
 Strides strides_of(const device::TensorArg& tensor) noexcept {
@@ -120,7 +122,7 @@ std::int64_t rounded_length(std::int64_t length) noexcept {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
 }
 
-Memory memory_of(const StepTotals& totals) noexcept {
+Memory memory_of(const StepTotals& totals, int sm_count) noexcept {
   Memory memory;
   memory.segments = rounded_segments(totals.num_segments);
   const auto segments = static_cast<std::size_t>(memory.segments);
@@ -133,7 +135,7 @@ Memory memory_of(const StepTotals& totals) noexcept {
     place(offsets, (segments + 1) * sizeof(std::int64_t));
   place(memory.q_lengths_at, segments * sizeof(std::int32_t));
   place(memory.kv_lengths_at, segments * sizeof(std::int32_t));
-  memory.graph_bytes = workspace_bound(memory.segments);
+  memory.graph_bytes = workspace_bound(memory.segments, sm_count);
   place(memory.graph_at, memory.graph_bytes);
   memory.bytes = at;
   return memory;

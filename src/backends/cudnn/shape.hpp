@@ -66,7 +66,7 @@ struct Memory {
   std::size_t graph_bytes = 0;  // at least what cuDNN asks for
   std::size_t bytes = 0;
 };
-Memory memory_of(const StepTotals& totals) noexcept;
+Memory memory_of(const StepTotals& totals, int sm_count) noexcept;
 
 // The graph of a plan's problem for steps of these totals, in these tensors.
 GraphKey graph_key(const Problem& problem, const StepTotals& totals, int device,
