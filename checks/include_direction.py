@@ -25,7 +25,7 @@ ROOMS = [
     ("device", []),  # src/device
     ("contract", ["contract"]),
     ("registry", ["registry"]),
-    ("wrappers", ["wrappers", "wrapper", "plan_runner", "scratch"]),
+    ("wrappers", ["wrappers", "wrapper", "flashinfer_wrappers", "plan_runner", "scratch"]),
     ("manager", ["manager"]),
     ("ragged", ["ragged"]),
     ("c_api", ["c_api"]),

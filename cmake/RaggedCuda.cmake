@@ -2,6 +2,8 @@
 # no consumer needs CUDA as a language.
 set(ragged_gpu_backends sm90 sm80 flashinfer cudnn)
 set(ragged_cudnn_frontend_version 1.32)
+# Masks rows without keys; earlier ones give NaN there. Later ones may move what we build on.
+set(ragged_flashinfer_version 0.7.4)
 
 # ragged_default_gpu_backends(VARIABLE): where nvcc is found our own GPU backends, and cudnn where its
 # headers are; else nothing.
@@ -36,6 +38,20 @@ macro(ragged_require_cudnn)
         "the first, CUDA images and the PyPI package nvidia-cudnn-cu13 have the second; "
         "CudnnFrontend_ROOT names a folder that holds either.")
       list(REMOVE_ITEM RAGGED_BACKENDS cudnn)
+    endif()
+  endif()
+endmacro()
+
+# ragged_require_flashinfer(): takes flashinfer out of RAGGED_BACKENDS, and says so, where its headers
+# are not here.
+macro(ragged_require_flashinfer)
+  if("flashinfer" IN_LIST RAGGED_BACKENDS)
+    find_package(FlashInferHeaders ${ragged_flashinfer_version} EXACT QUIET)
+    if(NOT FlashInferHeaders_FOUND)
+      message(WARNING "backend flashinfer is not built: no headers of flashinfer-python "
+        "${ragged_flashinfer_version}. `scripts/setup flashinfer` brings them; FlashInferHeaders_ROOT "
+        "names the folder of an installed package; docs/flashinfer.md.")
+      list(REMOVE_ITEM RAGGED_BACKENDS flashinfer)
     endif()
   endif()
 endmacro()

@@ -72,6 +72,13 @@ Resource Resource::make(const AnyRaggedSpec& spec, const EngineOptions& engine) 
     }
   }
   resource.config.validate();
+  if (resource.config.backend == RaggedAttnBackend::FLASHINFER &&
+      resource.config.flashinfer_backend == "fa3") {
+    throw Error(ErrorCode::unsupported,
+                "resource '" + resource.key +
+                    "': flashinfer_backend fa3 is not built: of FlashInfer's kernels this library "
+                    "has fa2");
+  }
   // One shard is an engine without a group: the config stays as it was declared.
   if (engine.num_shards != 1) resource.config.shard(engine.num_shards);
   if (!resource.config.dtype) resource.config.dtype = engine.dtype;

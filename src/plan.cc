@@ -302,17 +302,22 @@ StepTotals totals_of(const Problem& problem, const StepLayouts& layouts,
   if (ceilings) {
     const std::int64_t keys =
         keys_are_queries(problem.kind) ? ceilings->max_total_tokens : ceilings->max_total_kv_tokens;
-    return {ceilings->max_num_segments, ceilings->max_total_tokens, keys,
-            ceilings->max_total_tokens, keys};
+    StepTotals totals{ceilings->max_num_segments, ceilings->max_total_tokens, keys,
+                      ceilings->max_total_tokens, keys};
+    totals.q_extent = std::max(ceilings->max_total_tokens, layouts.q.extent());
+    totals.kv_extent = std::max(keys, layouts.keys().extent());
+    return totals;
   }
   if (!layouts.known()) {
     const std::int64_t tokens = layouts.q.max_tokens();
     const std::int64_t keys = layouts.keys().max_tokens() + layouts.prefix.max_tokens();
     const bool bounded = std::max(tokens, keys) < kMostDeviceRows;
-    return {layouts.q.num_segments(), tokens, keys, tokens, keys, bounded};
+    return {layouts.q.num_segments(), tokens, keys, tokens, keys, bounded, tokens, keys};
   }
   StepTotals totals{layouts.q.num_segments(), layouts.q.total_tokens(), total_kv_tokens(layouts),
                     layouts.q.max_length(), layouts.keys().max_length()};
+  totals.q_extent = layouts.q.extent();
+  totals.kv_extent = layouts.keys().extent();
   if (problem.two_sources) {
     totals.max_kv_length = 0;
     for (std::int64_t i = 0; i < totals.num_segments; ++i) {

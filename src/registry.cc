@@ -8,6 +8,9 @@
 #ifdef RAGGED_HAS_CUDNN
 #include "backends/cudnn/cudnn.hpp"
 #endif
+#ifdef RAGGED_HAS_FLASHINFER
+#include "backends/flashinfer/flashinfer.hpp"
+#endif
 #ifdef RAGGED_HAS_REFERENCE
 #include "backends/reference/reference.hpp"
 #endif
@@ -32,10 +35,11 @@ const bool gpus_known = [] {
 }  // namespace
 
 // The fastest first; the reference serves what all others decline. cudnn stands behind our own GPU
-// kernels, which are faster on every workload measured (docs/cudnn.md).
+// kernels, which are faster on every workload measured (docs/cudnn.md); flashinfer is for those who
+// pin it (docs/flashinfer.md).
 std::span<const Backend* const> built_backends() {
 #if defined(RAGGED_HAS_CPU) || defined(RAGGED_HAS_REFERENCE) || defined(RAGGED_HAS_SM80) || \
-    defined(RAGGED_HAS_SM90) || defined(RAGGED_HAS_CUDNN)
+    defined(RAGGED_HAS_SM90) || defined(RAGGED_HAS_CUDNN) || defined(RAGGED_HAS_FLASHINFER)
   static const Backend* const backends[] = {
 #ifdef RAGGED_HAS_SM90
       &sm90_backend(),
@@ -45,6 +49,9 @@ std::span<const Backend* const> built_backends() {
 #endif
 #ifdef RAGGED_HAS_CUDNN
       &cudnn_backend(),
+#endif
+#ifdef RAGGED_HAS_FLASHINFER
+      &flashinfer_backend(),
 #endif
 #ifdef RAGGED_HAS_CPU
       &cpu_backend(),

@@ -5,6 +5,7 @@
 #include <ragged/declare.hpp>
 #include <ragged/error.hpp>
 #include <ragged/executor.hpp>
+#include <ragged/flashinfer_wrappers.hpp>
 #include <ragged/helpers.hpp>
 #include <ragged/layout.hpp>
 #include <ragged/manager.hpp>

@@ -23,7 +23,7 @@ from typing import Any
 from ragged_attention import _arguments, _ext, _output
 from ragged_attention._wrapper_base import RaggedPrefillBase
 from ragged_attention.config import RaggedAttnBackend
-from ragged_attention.errors import InvalidArgumentError
+from ragged_attention.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = [
     "FlashInferPrefixedPrefillWrapper",
@@ -261,7 +261,11 @@ class RaggedBlockCausalWrapper(RaggedPrefillBase):
 
 
 class _FlashInferRaggedPrefillBase(RaggedPrefillBase):
-    """Pins the FlashInfer backend, which computes in the caller's workspace."""
+    """Pins the FlashInfer backend, which computes in the caller's workspace.
+
+    kv_layout: "NHD", k and v as [tokens, num_kv_heads, head_dim]; or "HND", as [num_kv_heads, tokens,
+    head_dim], read in place. backend: "auto" or "fa2"; "fa3" is not built and refused.
+    """
 
     def __init__(
         self,
@@ -274,11 +278,13 @@ class _FlashInferRaggedPrefillBase(RaggedPrefillBase):
         backend: str = "auto",
         **kwargs: Any,
     ) -> None:
-        if kv_layout != "NHD":
-            raise InvalidArgumentError(
-                f"kv_layout must be 'NHD', tokens before heads; got {kv_layout!r}"
+        if kv_layout not in ("NHD", "HND"):
+            raise InvalidArgumentError(f"kv_layout must be 'NHD' or 'HND'; got {kv_layout!r}")
+        if backend == "fa3":
+            raise UnsupportedError(
+                "backend fa3 is not built: of FlashInfer's kernels this library has fa2"
             )
-        if backend not in ("auto", "fa2", "fa3"):
+        if backend not in ("auto", "fa2"):
             raise InvalidArgumentError(f"backend must be one of auto, fa2, fa3; got {backend!r}")
         given = _keywords(type(self), kwargs)
         # Past the sibling's constructor, which takes no workspace.
@@ -289,6 +295,18 @@ class _FlashInferRaggedPrefillBase(RaggedPrefillBase):
             RaggedAttnBackend.FLASHINFER, given["threads"], given["facts"], workspace_buffer,
         )  # fmt: skip
         self._workspace_buffer = workspace_buffer
+        self._heads_first = kv_layout == "HND"
+
+    def run(self, q: Any, k: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+        """As the sibling's, with k and v in the wrapper's kv_layout."""
+        return super().run(q, _tokens_first(k, self._heads_first),
+                           _tokens_first(v, self._heads_first), *args, **kwargs)  # fmt: skip
+
+
+def _tokens_first(tensor: Any, heads_first: bool) -> Any:
+    """[num_kv_heads, tokens, head_dim] as [tokens, num_kv_heads, head_dim]; a view where the array
+    library has views."""
+    return tensor.swapaxes(0, 1) if heads_first else tensor
 
 
 _KEYWORDS: dict[str, Any] = {

@@ -22,6 +22,10 @@ struct StepTotals {
   std::int64_t max_q_length = 0;
   std::int64_t max_kv_length = 0;
   bool bounded = true;  // false: offsets on a device, without a ceiling; the totals are a guess
+  // Rows of the tensors up to the end of the last segment: more than the totals where there are
+  // gaps between segments; in capacity mode at least the ceilings.
+  std::int64_t q_extent = 0;
+  std::int64_t kv_extent = 0;
 };
 // The totals that tune() is given for a step: pure.
 StepTotals totals_of(const Problem& problem, const StepLayouts& layouts,

@@ -105,7 +105,12 @@ void plan_workloads(const Target& target, const char* path) {
                                layouts.keys().total_tokens() + layouts.prefix.total_tokens()};
     for (const auto& mode : {std::optional<Ceilings>(), std::optional<Ceilings>(ceilings)}) {
       Plan plan;
-      make_plan(plan, problem, layouts, target.facts, backends, RaggedAttnBackend::AUTO, mode);
+      try {
+        make_plan(plan, problem, layouts, target.facts, backends, RaggedAttnBackend::AUTO, mode);
+      } catch (const Error& error) {
+        if (!target.may_decline || error.code() != ErrorCode::unsupported) throw;
+        continue;
+      }
       EXPECT_LE(plan.workspace_bytes, std::size_t{64} << 20);
       std::int64_t rows = 0;
       for (const WorkUnit& unit : plan.work_units()) rows += unit.rows;

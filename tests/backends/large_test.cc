@@ -66,11 +66,12 @@ void edge06_beyond_2_31_elements(const Target& target) {
 
   // Rows between the segments are never written, so they take no memory.
   std::vector<Buffer> buffers;
-  const auto tensor = [&](int heads, const std::vector<float>* values) {
-    buffers.push_back(target.memory->allocate(kRows * kRowStride * 2, 64));
+  const auto tensor = [&](int heads, const std::vector<float>* values, std::int64_t row_stride) {
+    buffers.push_back(
+        target.memory->allocate(static_cast<std::size_t>(kRows * row_stride) * 2, 64));
     TensorView view = TensorView::packed(buffers.back().data(), DType::bf16, kRows, heads,
                                          c.head_dim, target.memory->device());
-    view.strides[0] = kRowStride;
+    view.strides[0] = row_stride;
     const std::int64_t width = std::int64_t{heads} * c.head_dim;
     for (std::size_t i = 0; values != nullptr && i < starts.size(); ++i) {
       for (std::int64_t row = 0; row < c.q_lengths[i]; ++row) {
@@ -82,10 +83,12 @@ void edge06_beyond_2_31_elements(const Target& target) {
     }
     return view;
   };
-  const TensorView q = tensor(c.num_qo_heads, &data.q);
-  const TensorView k = tensor(c.num_kv_heads, &data.k);
-  const TensorView v = tensor(c.num_kv_heads, &data.v);
-  const TensorView out = tensor(c.num_qo_heads, nullptr);
+  const TensorView q = tensor(c.num_qo_heads, &data.q, kRowStride);
+  const TensorView k = tensor(c.num_kv_heads, &data.k, kRowStride);
+  const TensorView v = tensor(c.num_kv_heads, &data.v, kRowStride);
+  const std::int64_t dense = std::int64_t{c.num_qo_heads} * c.head_dim;
+  const TensorView out =
+      tensor(c.num_qo_heads, nullptr, target.needs_dense_out ? dense : kRowStride);
   RaggedPrefillWrapper wrapper(wrapper_options(target, c, DType::bf16));
   wrapper.plan(SegmentSpans{starts, c.q_lengths});
   wrapper.run(q, k, v, out);

@@ -19,6 +19,7 @@ TensorView slice_heads(TensorView tensor, std::int64_t first, std::int64_t count
 
 void expect_shards_are_the_whole(const Target& target, int num_qo_heads, int num_kv_heads,
                                  int num_shards) {
+  if (target.needs_dense_out) GTEST_SKIP() << "a shard's out are heads of a wider one";
   Case whole;
   whole.name = "edge35";
   whole.num_qo_heads = num_qo_heads;

@@ -27,6 +27,8 @@ struct Target {
   bool may_spread_nan = false;
   // Nodes that a captured run has beside one for each kernel that the tile table names.
   std::size_t extra_nodes = 0;
+  // Whether a run may refuse an out with gaps between its rows.
+  bool needs_dense_out = false;
   // An older instruction set of a backend that is also tested in full.
   bool narrowed = false;
 };

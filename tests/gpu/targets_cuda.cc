@@ -57,6 +57,11 @@ Found find_targets() {
       target.extra_nodes = 3;  // our arrays, and what cuDNN starts before its kernel
       target.may_spread_nan = true;
     }
+    if (backend->id() == RaggedAttnBackend::FLASHINFER) {
+      target.extra_nodes = 32;  // copies of padded heads, a few key heads at a time
+      target.may_spread_nan = true;
+      target.needs_dense_out = true;
+    }
     found.targets.push_back(target);
   }
   return found;

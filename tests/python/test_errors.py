@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import ragged_attention as ra
+from ragged_attention import wrappers
 
 CPU = {"device": "cpu", "q_data_type": "fp32"}
 
@@ -140,12 +141,23 @@ def test_flashinfer_is_pinned_and_refused_by_the_library_where_it_is_not_built()
     workspace = np.zeros(1 << 20, np.uint8)
     with pytest.raises(ra.UnsupportedError, match="flashinfer"):
         ra.FlashInferRaggedPrefillWrapper(workspace, 2, 2, 64, device="cpu")
-    with pytest.raises(ValueError, match="kv_layout must be 'NHD'"):
+    with pytest.raises(ra.UnsupportedError, match="flashinfer is not built"):
         ra.FlashInferRaggedPrefillWrapper(workspace, 2, 2, 64, kv_layout="HND", device="cpu")
+    with pytest.raises(ValueError, match="kv_layout must be 'NHD' or 'HND'; got 'nhd'"):
+        ra.FlashInferRaggedPrefillWrapper(workspace, 2, 2, 64, kv_layout="nhd", device="cpu")
+    with pytest.raises(ra.UnsupportedError, match="fa3 is not built"):
+        ra.FlashInferRaggedPrefillWrapper(workspace, 2, 2, 64, backend="fa3", device="cpu")
     with pytest.raises(ValueError, match="backend must be one of auto, fa2, fa3; got 'fa9'"):
         ra.FlashInferRaggedPrefillWrapper(workspace, 2, 2, 64, backend="fa9", device="cpu")
     with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
         ra.FlashInferRaggedPrefillWrapper(workspace, 2, 2, 64, speed=11)
+
+
+def test_keys_with_heads_first_are_read_in_place():
+    k = np.zeros((2, 5, 64), np.float32)
+    read = wrappers._tokens_first(k, True)
+    assert read.shape == (5, 2, 64) and np.shares_memory(read, k)
+    assert wrappers._tokens_first(k, False) is k
 
 
 def test_a_device_without_a_backend_is_refused_with_every_reason():
