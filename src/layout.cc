@@ -213,7 +213,8 @@ void Layout::assign_spans(const SegmentSpans& spans, std::string_view argument) 
     in_order = in_order && start >= extent;
     extent = std::max(extent, start + length);
     longest = std::max(longest, length);
-    total += length;
+    // More than any extent: some overlap, and are refused below.
+    if (total <= kMaxRow) total += length;
   }
   if (!in_order) {
     allocating(count, [&] { refuse_overlap(starts, lengths, argument); });

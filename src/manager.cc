@@ -35,14 +35,14 @@ RaggedAttentionManager::RaggedAttentionManager(RaggedAttentionManager&&) noexcep
 RaggedAttentionManager& RaggedAttentionManager::operator=(RaggedAttentionManager&&) noexcept =
     default;
 
-const std::string& RaggedAttentionManager::resource_key() const noexcept {
-  return impl_->state.resource().key;
+const std::string& RaggedAttentionManager::resource_key() const {
+  return live(impl_).resource().key;
 }
 
-AttentionKind RaggedAttentionManager::kind() const noexcept { return impl_->state.resource().kind; }
+AttentionKind RaggedAttentionManager::kind() const { return live(impl_).resource().kind; }
 
-const RaggedAttentionConfig& RaggedAttentionManager::config() const noexcept {
-  return impl_->state.resource().config;
+const RaggedAttentionConfig& RaggedAttentionManager::config() const {
+  return live(impl_).resource().config;
 }
 
 void RaggedAttentionManager::plan(const AttentionStep& step, const PlanContext& context) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -208,6 +209,12 @@ std::vector<double> timed_runs(Execution& execution, const Inputs& inputs, Resul
 int act(const RunOptions& o) {
   if (o.json && o.one_line) {
     throw Error(ErrorCode::invalid_argument, "--json: expected it without --one-line, got both");
+  }
+  std::error_code unknown;  // a file that is not there yet is no input
+  if (!o.input.empty() && !o.output.empty() &&
+      std::filesystem::equivalent(o.input, o.output, unknown)) {
+    throw Error(ErrorCode::invalid_argument,
+                "--output: expected another file than --input, got " + o.output + " for both");
   }
   if (!o.output.empty()) expect_writable(o.output);
   FileCase file;

@@ -70,10 +70,10 @@ class RaggedAttentionManager {
   RaggedAttentionManager(RaggedAttentionManager&&) noexcept;
   RaggedAttentionManager& operator=(RaggedAttentionManager&&) noexcept;
 
-  [[nodiscard]] const std::string& resource_key() const noexcept;
-  [[nodiscard]] AttentionKind kind() const noexcept;
+  [[nodiscard]] const std::string& resource_key() const;
+  [[nodiscard]] AttentionKind kind() const;
   // This rank's config, dtype resolved.
-  [[nodiscard]] const RaggedAttentionConfig& config() const noexcept;
+  [[nodiscard]] const RaggedAttentionConfig& config() const;
 
   // Plans every label (self, block-causal) or pair (cross, prefixed) of the step; a label that the
   // step does not declare cannot be run afterwards. A pending preplan is promoted if this step and

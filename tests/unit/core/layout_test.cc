@@ -115,6 +115,10 @@ TEST(Layout, SpanRefusals) {
   expect_text(spans({{0, -3}, {1, 1}}), "q.starts[1] = -3 must be in 0..");
   expect_text(spans({{0, 3}, {1, -1}}), "q.lengths[1] = -1 must be in 0..");
   EXPECT_EQ(spans({{0, 3}, {1}}), "q.starts has 2 entries, q.lengths has 1");
+  // Their sum passes 63 bits.
+  const std::vector<std::int64_t> starts(70000, 0);
+  const std::vector<std::int64_t> lengths(70000, std::int64_t{1} << 48);
+  expect_text(spans({starts, lengths}), "q: segment 1 starts at row 0, inside segment 0");
   EXPECT_EQ(layout, Layout());
 }
 

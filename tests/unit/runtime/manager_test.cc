@@ -291,6 +291,12 @@ TEST(Manager, MovesWithItsStep) {
   first.clear_preplan();
   EXPECT_EQ(refusal(ErrorCode::invalid_state, [&] { first.plan(step_of({1})); }),
             "this manager was moved from");
+  EXPECT_EQ(refusal(ErrorCode::invalid_state, [&] { (void)first.resource_key(); }),
+            "this manager was moved from");
+  EXPECT_EQ(refusal(ErrorCode::invalid_state, [&] { (void)first.kind(); }),
+            "this manager was moved from");
+  EXPECT_EQ(refusal(ErrorCode::invalid_state, [&] { (void)first.config(); }),
+            "this manager was moved from");
   // NOLINTEND(bugprone-use-after-move)
 }
 

@@ -47,6 +47,17 @@ class Folder {
   std::filesystem::path path_;
 };
 
+// Its q, k and v would be gone.
+TEST(Cli, TheOutputIsNotTheInput) {
+  const Folder folder;
+  const std::string file = folder.file("x.safetensors");
+  std::filesystem::copy_file(kData + "minilm_layer0_fp32.safetensors", file);
+  const auto size = std::filesystem::file_size(file);
+  expect_refused({"run", "--input", file, "--output", folder.file("./x.safetensors")},
+                 "--output: expected another file than --input");
+  EXPECT_EQ(std::filesystem::file_size(file), size);
+}
+
 // One program runs with and without a GPU, and without one it says what is missing.
 TEST(Cli, AGpuThatIsNotHere) {
   ::setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
