@@ -45,9 +45,10 @@ class Consumer {
       if (item.last == 0) continue;
       named_sync(kEndBarrier, Shape::consumers * 128 + 32);
       const std::uint32_t* const notes = &note_of(0);
-      if ((notes[0] | notes[1] | notes[2] | notes[3]) == 0) return;
+      if ((notes[0] | notes[1] | notes[2] | notes[3]) == 0) break;
       named_sync(kEndBarrier, Shape::consumers * 128 + 32);
     }
+    if (group_ == 0) take_token();  // the one that is left: no barrier ends half arrived
   }
 
  private:
