@@ -18,6 +18,8 @@ struct TypeFacts {
   const dlpack::ExchangeApi* exchange = nullptr;
   bool is_torch = false;
   bool is_numpy = false;
+  // JAX's, whose values may still be on their way when Python has the array.
+  bool is_promise = false;
 };
 
 // The table of a type, of a major version that we know; null where it has none.
@@ -44,6 +46,7 @@ const TypeFacts& facts_of(nb::handle object) {
   facts.type = nb::borrow(type);
   const nb::str module(nb::getattr(type, "__module__", nb::str("")));
   facts.is_numpy = std::string_view(module.c_str()) == "numpy";
+  facts.is_promise = nb::hasattr(type, "block_until_ready");
   facts.exchange = exchange_of(type);
   facts.is_torch = nb::hasattr(type, "requires_grad") && nb::hasattr(type, "grad_fn");
   return known.emplace(type.ptr(), std::move(facts)).first->second;
@@ -158,6 +161,7 @@ TensorArgument::TensorArgument(nb::handle object, std::string_view name, Access 
     : name_(name) {
   const TypeFacts& facts = facts_of(object);
   const bool requires_grad = facts.is_torch && refuse_gradients(object, name);
+  if (facts.is_promise) object.attr("block_until_ready")();
   if (facts.exchange != nullptr && facts.exchange->tensor_from_object != nullptr) {
     if (facts.exchange->tensor_from_object(object.ptr(), &tensor_) == 0) return;
     const nb::python_error failed;

@@ -25,4 +25,4 @@ def test_example(name):
 
 
 def test_the_examples_are_here():
-    assert len(list(FOLDER.glob("*.py"))) >= 5
+    assert len(list(FOLDER.glob("*.py"))) >= 6

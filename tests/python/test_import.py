@@ -1,8 +1,10 @@
 """What importing costs, and where it works."""
 
+import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import ragged_attention as ra
 
@@ -43,6 +45,17 @@ def test_everything_but_torchs_part_works_where_there_is_no_torch():
         "assert np.allclose(w.run(x, x, x)[:, 0, 0], [1, 1, 1, 0])"
     )
     assert "numpy" in modules
+
+
+@pytest.mark.skipif(not {"sm80", "sm90"} & set(ra.built_backends()), reason="no GPU kernels in this build")
+@pytest.mark.skipif(pathlib.Path("/dev/nvidiactl").exists(), reason="a GPU is here")
+def test_a_build_with_gpu_kernels_serves_a_machine_without_a_gpu():
+    x = np.ones((3, 1, 8), np.float32)
+    attend = ra.RaggedPrefillWrapper(1, 1, 8, device="cpu", q_data_type="fp32")
+    attend.plan([0, 3])
+    assert np.allclose(attend.run(x, x, x), 1)
+    with pytest.raises(ra.UnsupportedError, match="cuda:0 is not here: no CUDA driver"):
+        ra.RaggedPrefillWrapper(2, 2, 64)
 
 
 def test_a_spec_names_its_builder_lazily():
