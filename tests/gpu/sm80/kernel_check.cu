@@ -355,7 +355,7 @@ int main(int argc, char** argv) {
   int run = 0;
   const auto one = [&](const Case& c, unsigned seed) {
     if (!sm80::declines(c.problem).empty()) return;
-    const TileTable table = sm80::tiles(c.problem, facts());
+    const ragged::TileTable table = sm80::tiles(c.problem, facts());
     if (sm80::prepare(sm80::rule_group(table, 0), table, c.problem.dtype, c.problem.head_dim) !=
         0) {
       return;
