@@ -45,7 +45,6 @@ struct Abreast {
   Item<T> items[kMaxAbreast];
   int count = 0;
 
-  Abreast() = default;
   Abreast(const Job& job, std::int64_t first, int num) : count(num) {
     for (int i = 0; i < num; ++i) items[i] = item_of<T>(job, first + i);
   }

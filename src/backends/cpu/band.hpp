@@ -9,6 +9,7 @@
 
 #include "job.hpp"
 #include "prefetch.hpp"
+#include "shapes.hpp"
 
 namespace ragged::cpu {
 
@@ -50,9 +51,7 @@ inline std::int64_t band_heads(const Job& job, const WorkUnit& unit) noexcept {
   const std::int64_t rows = tokens * plan.problem.group() * (job.stream ? 1 : 2) +
                             2 * plan.layouts.kv_length(unit.segment);
   const std::int64_t most = job.band_bytes / (row_bytes * std::max<std::int64_t>(rows, 1));
-  std::int64_t heads = std::min(most, job.band_heads);
-  while (heads > 1 && job.band_heads % heads != 0) --heads;
-  return std::max<std::int64_t>(heads, 1);
+  return largest_divisor(job.band_heads, std::min(most, job.band_heads));
 }
 
 // Share `share` of `shares` of the band that begins with item `first`; nothing of a unit that is

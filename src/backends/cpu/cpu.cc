@@ -165,8 +165,9 @@ class CpuBackend final : public Backend {
     job.plan = &plan;
     job.arguments = &arguments;
     // The ceilings' longest segment may be longer than this step's: the scratch then has room left.
-    job.scratch = scratch_of(plan.problem, plan.device, longest_keys(plan));
-    job.worker_bytes = worker_bytes(plan.problem, plan.device, longest_keys(plan));
+    const std::int64_t longest = longest_keys(plan);
+    job.scratch = scratch_of(plan.problem, plan.device, longest);
+    job.worker_bytes = worker_bytes(plan.problem, plan.device, longest);
     // A plan for tiles that this machine lacks runs on vectors.
     if (uses_matrix(plan.problem, plan.device) && cpu::matrix::available()) {
       const Tile tile = matrix_tile(plan.problem, plan.device);
@@ -187,8 +188,9 @@ class CpuBackend final : public Backend {
     }
     // Large enough that the next item is usually one's own, small enough to end together.
     job.claim = workers == 1 ? items : claim_of(items / (workers * 32), plan.items_per_unit);
-    if (workers > 1 && job.abreast > 1 && all_walk_abreast(plan)) {
-      job.claim = std::max(job.claim, heads_of_claim(items / (workers * 4), plan.items_per_unit));
+    if (workers > 1 && job.abreast > 1 && all_walk_abreast(plan, longest)) {
+      const std::int64_t heads = std::min<std::int64_t>(items / (workers * 4), cpu::kMaxAbreast);
+      job.claim = std::max(job.claim, cpu::largest_divisor(plan.items_per_unit, heads));
     }
     job.band_bytes = plan.device.l2_bytes / kBandShare;
     job.band_heads = std::gcd(job.claim, plan.items_per_unit);
@@ -215,20 +217,12 @@ class CpuBackend final : public Backend {
   static std::int64_t claim_of(std::int64_t share, std::int64_t items_per_unit) {
     const std::int64_t most = std::min(share, std::max<std::int64_t>(items_per_unit, 16));
     if (most >= items_per_unit) return most / items_per_unit * items_per_unit;
-    std::int64_t claim = std::clamp<std::int64_t>(most, 1, 16);
-    while (items_per_unit % claim != 0) --claim;
-    return claim;
+    return cpu::largest_divisor(items_per_unit, std::min<std::int64_t>(most, 16));
   }
   // Few rows of each head, over any number of keys: a claim is then of heads that walk abreast.
-  static bool all_walk_abreast(const Plan& plan) {
+  static bool all_walk_abreast(const Plan& plan, std::int64_t longest_keys) {
     return plan.layouts.q.max_length() * plan.problem.group() <= cpu::kAbreastRows &&
-           longest_keys(plan) > cpu::kMaxBlock;
-  }
-  // Equal parts of a unit, of at most `share` heads.
-  static std::int64_t heads_of_claim(std::int64_t share, std::int64_t items_per_unit) {
-    std::int64_t heads = std::clamp<std::int64_t>(share, 1, cpu::kMaxAbreast);
-    while (items_per_unit % heads != 0) --heads;
-    return heads;
+           longest_keys > cpu::kMaxBlock;
   }
   static std::int64_t out_bytes(const Plan& plan) {
     return plan.layouts.q.total_tokens() * plan.problem.num_qo_heads * plan.problem.head_dim *

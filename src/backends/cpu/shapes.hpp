@@ -47,6 +47,13 @@ constexpr bool rows_collide(std::ptrdiff_t stride_bytes, int block) {
   return block > 12 * period;
 }
 
+// The largest number of at most `most`, and at least 1, that divides `number`: equal parts.
+constexpr std::int64_t largest_divisor(std::int64_t number, std::int64_t most) {
+  std::int64_t part = std::max<std::int64_t>(most, 1);
+  while (number % part != 0) --part;
+  return part;
+}
+
 // One worker's scratch, in floats from its start; every part is aligned to 64 bytes.
 struct ScratchShape {
   std::int64_t chunk_keys = 0;  // packed keys held at once, at least one block
