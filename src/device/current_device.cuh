@@ -1,7 +1,7 @@
 #pragma once
 
-// The current device of this thread, set for a scope. CUDA code of the device room and its
-// backends.
+// The current device of this thread, and its captures, set for a scope. CUDA code of the device
+// room and its backends.
 
 #include <cuda_runtime_api.h>
 
@@ -39,6 +39,19 @@ class CurrentDevice {
  private:
   int before_ = 0;
   bool changed_ = false;
+};
+
+// Allocating is refused to a thread that captures in the global mode, and to every other one beside
+// it; nothing in the scope of this is part of a graph.
+class OutsideCaptures {
+ public:
+  OutsideCaptures() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~OutsideCaptures() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  OutsideCaptures(const OutsideCaptures&) = delete;
+  OutsideCaptures& operator=(const OutsideCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 }  // namespace ragged::device

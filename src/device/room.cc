@@ -38,19 +38,6 @@ DeviceFacts read_facts(int index) {
   return facts;
 }
 
-// Allocating is refused to a thread that captures in the global mode, and to every other one beside
-// it; nothing here is part of a graph.
-class OutsideCaptures {
- public:
-  OutsideCaptures() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  ~OutsideCaptures() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  OutsideCaptures(const OutsideCaptures&) = delete;
-  OutsideCaptures& operator=(const OutsideCaptures&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 class CudaRoom final : public Room {
  public:
   CudaRoom() {

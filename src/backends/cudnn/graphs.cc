@@ -134,18 +134,6 @@ void describe(fe::graph::Graph& graph, const GraphKey& key) {
       .set_ragged_offset(offsets("lse_offsets", kLseOffsets));
 }
 
-// What a build allocates is no part of a graph that is being captured on this thread.
-class OutsideCaptures {
- public:
-  OutsideCaptures() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  ~OutsideCaptures() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  OutsideCaptures(const OutsideCaptures&) = delete;
-  OutsideCaptures& operator=(const OutsideCaptures&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 // Graphs of every device, one handle for each. A handle serves one thread at a time.
 class Graphs {
  public:
@@ -160,7 +148,7 @@ class Graphs {
   cudnnHandle_t handle(int device) {
     cudnnHandle_t& handle = handles_[device];
     if (handle == nullptr) {
-      const OutsideCaptures outside;
+      const device::OutsideCaptures outside;
       require(fe::detail::create_handle(&handle), "making a handle");
     }
     return handle;
@@ -177,7 +165,7 @@ class Graphs {
  private:
   std::unique_ptr<fe::graph::Graph> build(const GraphKey& key, std::size_t workspace_bytes) {
     const cudnnHandle_t handle = this->handle(key.device);
-    const OutsideCaptures outside;
+    const device::OutsideCaptures outside;
     auto graph = std::make_unique<fe::graph::Graph>();
     describe(*graph, key);
     constexpr ErrorCode kNotServed = ErrorCode::unsupported;
