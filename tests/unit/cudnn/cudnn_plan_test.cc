@@ -7,18 +7,12 @@
 #include "backends/cudnn/cudnn.hpp"
 #include "backends/cudnn/library.hpp"
 #include "backends/cudnn/shape.hpp"
+#include "unit/core/support.hpp"
 
 namespace ragged {
 namespace {
 
-Problem usual() {
-  Problem problem;
-  problem.num_qo_heads = 8;
-  problem.num_kv_heads = 2;
-  problem.head_dim = 128;
-  problem.sm_scale = 0.088;
-  return problem;
-}
+Problem usual() { return test::problem_of(AttentionKind::self, 8, 2, 128); }
 
 std::string reason(const Problem& problem, const char* device = "h200") {
   return cudnn_backend().declines(problem, DeviceFacts::parse(device));

@@ -7,17 +7,14 @@
 
 #include "backends/sm80/kernels.hpp"
 #include "cut.hpp"
+#include "unit/core/support.hpp"
 
 namespace ragged::sm80 {
 namespace {
 
 Problem problem_of(AttentionKind kind, DType dtype, int head_dim, int group = 1) {
-  Problem problem;
-  problem.kind = kind;
+  Problem problem = test::problem_of(kind, 2 * group, 2, head_dim);
   problem.dtype = dtype;
-  problem.head_dim = head_dim;
-  problem.num_kv_heads = 2;
-  problem.num_qo_heads = 2 * group;
   problem.block_size = kind == AttentionKind::block_causal ? 50 : 0;
   return problem;
 }

@@ -7,18 +7,13 @@
 
 #include "backends/sm90/kernels.hpp"
 #include "cut.hpp"
+#include "unit/core/support.hpp"
 
 namespace ragged::sm90 {
 namespace {
 
 Problem problem_of(AttentionKind kind, int head_dim, int group = 1) {
-  Problem problem;
-  problem.kind = kind;
-  problem.dtype = DType::bf16;
-  problem.head_dim = head_dim;
-  problem.sm_scale = 1.0;
-  problem.num_kv_heads = 2;
-  problem.num_qo_heads = 2 * group;
+  Problem problem = test::problem_of(kind, 2 * group, 2, head_dim);
   problem.block_size = kind == AttentionKind::block_causal ? 50 : 0;
   return problem;
 }
